@@ -1,15 +1,11 @@
-/**
- * The one contract with the API server, on native `fetch`. Everything else in this folder is built on it.
- *
- * HTTP/1.1 on purpose: with HTTP/2 all calls share one connection, and when that goes silent (a lost node, a NAT that
- * forgot) each of them runs into its deadline; with HTTP/1.1 an aborted call takes its own connection with it.
- */
+/** The one contract with the API server, on native `fetch`. Everything else in this folder is built on it. */
 import { jitter, sleep } from "../process/clock.ts";
 import { errorText } from "../process/log.ts";
-import type { Credentials, KubeConnection } from "./connection.ts";
+import type { KubeConnection } from "./connection.ts";
 import { DeadlineError, linkAbort, type LinkedAbort, withDeadline } from "./deadline.ts";
 import { errorFromAnswer, KubeError } from "./errors.ts";
 import { type LineStream, readLines } from "./lines.ts";
+import { createTransport } from "./transport.ts";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
@@ -69,13 +65,13 @@ function retryAfterMs(answer: Response): number | undefined {
   return Number.isFinite(seconds) && seconds >= 0 ? seconds * 1000 : undefined;
 }
 
-function urlOf(server: string, { path, query }: KubeRequest): string {
+function pathWithQuery({ path, query }: KubeRequest): string {
   const search = new URLSearchParams();
   for (const [name, value] of Object.entries(query ?? {})) {
     if (value !== undefined) search.set(name, String(value));
   }
   const text = search.toString();
-  return server + path + (text ? `?${text}` : "");
+  return path + (text ? `?${text}` : "");
 }
 
 /** A client for `connection`. Dispose it to close its idle connections. */
@@ -84,46 +80,28 @@ export function createKubeClient(
   options: KubeClientOptions = {},
 ): OwnedKubeClient {
   const { timeoutMs = 30_000, userAgent = "ipsec-operator", random = Math.random, onAnswer } = options;
-  const doFetch = options.fetch ?? fetch;
-  let http: { client: Deno.HttpClient; tls: string } | undefined;
-
-  /** The client for this TLS material: a new one only when the material changed (rotated files). */
-  function httpClient({ tls }: Credentials): Deno.HttpClient {
-    const id = JSON.stringify([tls.caCerts, tls.cert, tls.key]);
-    if (http?.tls === id) return http.client;
-    http?.client.close();
-    const client = Deno.createHttpClient({
-      http1: true,
-      http2: false,
-      ...tls.caCerts ? { caCerts: tls.caCerts } : {},
-      ...tls.cert && tls.key ? { cert: tls.cert, key: tls.key } : {},
-    });
-    http = { client, tls: id };
-    return client;
-  }
+  const transport = createTransport(connection, options.fetch);
 
   /** Sends once. Its answer may be any; it throws only for credentials and for no answer. */
   async function send(request: KubeRequest, { signal, fresh }: { signal: AbortSignal; fresh: boolean }) {
-    const credentials = await connection.credentials({ fresh });
-    const headers = new Headers(credentials.headers);
-    headers.set("accept", request.accept ?? "application/json");
-    headers.set("user-agent", userAgent);
-    if (request.body !== undefined) headers.set("content-type", request.contentType ?? "application/json");
+    const { method, body } = request;
     const started = performance.now();
     let code = 0;
     try {
-      const answer = await doFetch(urlOf(connection.server, request), {
-        method: request.method,
-        headers,
-        ...request.body === undefined ? {} : { body: JSON.stringify(request.body) },
-        redirect: "manual",
-        signal,
-        client: httpClient(credentials),
-      });
+      const answer = await transport.send({
+        method,
+        path: pathWithQuery(request),
+        headers: {
+          accept: request.accept ?? "application/json",
+          "user-agent": userAgent,
+          ...body === undefined ? {} : { "content-type": request.contentType ?? "application/json" },
+        },
+        body: body === undefined ? undefined : JSON.stringify(body),
+      }, { signal, fresh });
       code = answer.status;
       return answer;
     } finally {
-      onAnswer?.({ method: request.method, code, ms: performance.now() - started });
+      onAnswer?.({ method, code, ms: performance.now() - started });
     }
   }
 
@@ -229,9 +207,6 @@ export function createKubeClient(
       }
     },
 
-    [Symbol.dispose]() {
-      http?.client.close();
-      http = undefined;
-    },
+    [Symbol.dispose]: () => transport[Symbol.dispose](),
   };
 }

@@ -18,6 +18,8 @@ export interface KubeConnection {
   readonly server: string;
   /** The namespace of the pod, or of the kubeconfig's context. */
   readonly namespace: string;
+  /** URL of an HTTP or SOCKS5 proxy on the way. */
+  readonly proxy?: string | undefined;
   /**
    * Asked before each call, so it must be cheap. `fresh` says that the last ones were refused or the connection
    * failed: read them from their source again.
