@@ -1,20 +1,7 @@
+import type { Clock } from "../process/clock.ts";
+import type { Log } from "../process/log.ts";
 import type { Desired } from "./desired.ts";
 import type { DaemonState } from "./sa_model.ts";
-
-/** Where the driver's messages go. `fields` never hold a key. */
-export type Log = (
-  level: "debug" | "info" | "warn" | "error",
-  message: string,
-  fields?: Readonly<Record<string, unknown>>,
-) => void;
-
-/** Time, injected so that tests own it. */
-export interface Clock {
-  /** Epoch milliseconds. */
-  now(): number;
-  /** Resolves after `ms`; earlier, and without an error, when `signal` aborts. */
-  sleep(ms: number, signal: AbortSignal): Promise<void>;
-}
 
 /** What `startDaemon()` needs. */
 export interface DaemonOptions {
@@ -31,6 +18,7 @@ export interface DaemonOptions {
   readonly onState: (state: DaemonState) => Promise<void>;
   /** Told once per daemon life before anything is loaded: links, MTU, fence. A rejection ends this connection; it is tried again. */
   readonly onConnect?: () => Promise<void>;
+  /** Its records never hold a key. */
   readonly log: Log;
   /** Default 15,000. */
   readonly tickMs?: number;
