@@ -1,0 +1,151 @@
+import type { OpenStack, Query } from "../contract.ts";
+import { failedTo, isAmbiguous } from "../errors.ts";
+import { type CallOptions, remove, type Taggable } from "../neutron.ts";
+import { addTag, supportsTags } from "../tags.ts";
+import { markedDescription, type Owner, tagKey } from "./owner.ts";
+
+interface Resource {
+  id: string;
+  name?: string;
+  description: string;
+  tags: string[];
+  created_at: string;
+}
+
+/** How one kind of resource is listed, created and called. */
+export interface OwnedKind<T extends Resource> {
+  kind: Taggable;
+  /** For errors: "security group". */
+  called: string;
+  list: (query: Query) => Promise<T[]>;
+}
+
+/** What is the owner's, oldest first. */
+export interface Owned<T> {
+  /** Carry the owner's tag (or its marker, where the cloud has no tags). */
+  tagged: T[];
+  /** Carry the owner's name and description but no tag of this key: left by a create whose tagging failed. */
+  twins: T[];
+}
+
+/**
+ * Looks up what is the owner's: by tag, and if there is none (or `alsoTwins`) by name and description.
+ * The service's filters are checked here again, since one that does not know a filter may ignore it.
+ */
+export async function findOwned<T extends Resource>(
+  os: OpenStack,
+  owner: Owner,
+  options: CallOptions & { of: OwnedKind<T>; alsoTwins?: boolean },
+): Promise<Owned<T>> {
+  const { of, alsoTwins } = options;
+  const tags = await supportsTags(os, options);
+  const tagged = tags
+    ? (await of.list({ tags: owner.tag })).filter((one) => one.tags.includes(owner.tag))
+    : [];
+  if (tagged.length > 0 && !alsoTwins) return { tagged: tagged.toSorted(byAge), twins: [] };
+  const description = markedDescription(owner);
+  const key = tagKey(owner.tag);
+  const twins = (await of.list({ description })).filter((one) =>
+    one.description === description && (one.name === undefined || one.name === owner.name) &&
+    !one.tags.some((tag) => tag.startsWith(key))
+  );
+  return tags
+    ? { tagged: tagged.toSorted(byAge), twins: twins.toSorted(byAge) }
+    : { tagged: twins.toSorted(byAge), twins: [] };
+}
+
+/**
+ * The one resource of the owner: the tagged one; else an untagged twin, which is tagged; else a new one. A new one
+ * whose tagging fails is deleted again. After a lost answer to the create it is looked for before the failure counts.
+ */
+export async function findOrCreate<T extends Resource>(
+  os: OpenStack,
+  owner: Owner,
+  options: CallOptions & { of: OwnedKind<T>; create: () => Promise<T> },
+): Promise<T> {
+  const { of, create } = options;
+  const { tagged, twins } = await findOwned(os, owner, options);
+  if (tagged[0]) return tagged[0];
+  if (twins[0]) return await adopt(os, owner, { ...options, twin: twins[0] });
+  let made: T;
+  try {
+    made = await create();
+  } catch (error) {
+    const failure = failedTo(`create the ${of.called} of ${owner.name}`, error);
+    if (!isAmbiguous(error)) throw failure;
+    const { twins: [landed], tagged: [marked] } = await findOwned(os, owner, options);
+    if (marked) return marked;
+    if (!landed) throw failure;
+    return await adopt(os, owner, { ...options, twin: landed });
+  }
+  return await tagOrDelete(os, owner, { ...options, made });
+}
+
+/** Tags what was just made, or deletes it: an untagged one would be made again at each try. */
+export async function tagOrDelete<T extends Resource>(
+  os: OpenStack,
+  owner: Owner,
+  options: CallOptions & { of: OwnedKind<T>; made: T },
+): Promise<T> {
+  const { of, made, signal } = options;
+  if (!await supportsTags(os, options)) return made;
+  try {
+    const tags = await addTag(os, of.kind, { id: made.id, tag: owner.tag, ...(signal ? { signal } : {}) });
+    return { ...made, tags };
+  } catch (error) {
+    // Without the caller's signal: when that is what failed, the clean-up must still go out.
+    try {
+      await remove(os, of.kind, { id: made.id });
+    } catch (cause) {
+      throw failedTo(
+        `delete ${of.called} ${made.id} of ${owner.name}, which could not be tagged (${messageOf(error)})`,
+        cause,
+        "it is adopted by its description at the next try",
+      );
+    }
+    throw failedTo(`tag ${of.called} ${made.id} of ${owner.name} (it was deleted again)`, error);
+  }
+}
+
+/** Tags a twin. */
+export async function adopt<T extends Resource>(
+  os: OpenStack,
+  owner: Owner,
+  options: CallOptions & { of: OwnedKind<T>; twin: T },
+): Promise<T> {
+  const { of, twin, signal } = options;
+  try {
+    const tags = await addTag(os, of.kind, { id: twin.id, tag: owner.tag, ...(signal ? { signal } : {}) });
+    return { ...twin, tags };
+  } catch (error) {
+    throw failedTo(`adopt ${of.called} ${twin.id} for ${owner.name}`, error);
+  }
+}
+
+/** Deletes everything of the owner's of this kind, twins too. What is gone already counts as deleted. */
+export async function deleteOwned<T extends Resource>(
+  os: OpenStack,
+  owner: Owner,
+  options: CallOptions & { of: OwnedKind<T> },
+): Promise<{ deleted: string[] }> {
+  const { of, signal } = options;
+  const { tagged, twins } = await findOwned(os, owner, { ...options, alsoTwins: true });
+  const deleted: string[] = [];
+  for (const one of [...tagged, ...twins]) {
+    try {
+      await remove(os, of.kind, { id: one.id, ...(signal ? { signal } : {}) });
+    } catch (error) {
+      throw failedTo(`delete ${of.called} ${one.id} of ${owner.name}`, error);
+    }
+    deleted.push(one.id);
+  }
+  return { deleted: deleted.sort() };
+}
+
+function byAge(a: Resource, b: Resource): number {
+  return a.created_at.localeCompare(b.created_at) || a.id.localeCompare(b.id);
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

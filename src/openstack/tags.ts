@@ -1,0 +1,81 @@
+// Tags of Neutron resources: read, merged and written as a whole, so that other people's tags stay.
+import type { OpenStack } from "./contract.ts";
+import { isAmbiguous, isNotFound } from "./errors.ts";
+import { type CallOptions, getTags, listExtensions, replaceTags, type Taggable } from "./neutron.ts";
+
+const known = new WeakMap<OpenStack, Promise<boolean>>();
+
+/**
+ * True when the cloud can tag security groups, ports and floating IPs. Asked once per `os`, and before anything is
+ * created. Some clouds have no tags (an API gateway that answers 404 to them).
+ */
+export async function supportsTags(os: OpenStack, options: CallOptions = {}): Promise<boolean> {
+  const asked = known.get(os) ?? ask(os, options);
+  known.set(os, asked);
+  try {
+    return await asked;
+  } catch (error) {
+    known.delete(os);
+    throw error;
+  }
+}
+
+async function ask(os: OpenStack, options: CallOptions): Promise<boolean> {
+  try {
+    return (await listExtensions(os, options)).has("standard-attr-tag");
+  } catch (error) {
+    if (isNotFound(error)) return false;
+    throw error;
+  }
+}
+
+interface TagOptions extends CallOptions {
+  id: string;
+  tag: string;
+}
+
+/** Puts `tag` on a resource beside the tags that it has; answers all of them. Done when this returns. */
+export async function addTag(os: OpenStack, kind: Taggable, options: TagOptions): Promise<string[]> {
+  const { id, tag, ...rest } = options;
+  const there = await getTags(os, kind, { id, ...rest });
+  if (there.includes(tag)) return there;
+  return await write(os, kind, {
+    id,
+    tags: [...there, tag].sort(),
+    done: (tags) => tags.includes(tag),
+    ...rest,
+  });
+}
+
+/** Takes `tag` off a resource and leaves its other tags; answers those. */
+export async function dropTag(os: OpenStack, kind: Taggable, options: TagOptions): Promise<string[]> {
+  const { id, tag, ...rest } = options;
+  const there = await getTags(os, kind, { id, ...rest });
+  if (!there.includes(tag)) return there;
+  const tags = there.filter((one) => one !== tag);
+  return await write(os, kind, { id, tags, done: (now) => !now.includes(tag), ...rest });
+}
+
+// Read back after a lost answer. Two writers at once can also mix their lists, so the answer is looked at too.
+async function write(
+  os: OpenStack,
+  kind: Taggable,
+  options: CallOptions & { id: string; tags: string[]; done: (tags: string[]) => boolean },
+): Promise<string[]> {
+  const { done, ...rest } = options;
+  let failure: unknown;
+  try {
+    const tags = await replaceTags(os, kind, rest);
+    if (done(tags)) return tags;
+    failure = new Error(
+      `Cannot tag ${kind} ${rest.id}: the tags are ${tags.join(", ") || "none"} after the write`,
+    );
+  } catch (error) {
+    if (!isAmbiguous(error)) throw error;
+    failure = error;
+  }
+  const { tags: _, ...read } = rest;
+  const now = await getTags(os, kind, read);
+  if (done(now)) return now;
+  throw failure;
+}
