@@ -87,12 +87,8 @@ function hint(error: OpenStackError): string {
  * @param what completes "Cannot ...", and names the object: "attach port ID (gateway) to server ID"
  */
 export function failedTo(what: string, error: unknown, todo = ""): Error {
-  if (!(error instanceof OpenStackError)) {
-    if (error instanceof DOMException) return error; // an abort stays what it is
-    return new Error(`Cannot ${what}: ${error instanceof Error ? error.message : String(error)}`, {
-      cause: error,
-    });
-  }
+  // An abort, or an error that says by itself what it is about.
+  if (!(error instanceof OpenStackError)) return error instanceof Error ? error : new Error(String(error));
   const advice = [todo, hint(error)].find((text) => text !== "");
   const message = `Cannot ${what}: ${error.message}${
     advice && !error.message.includes(advice) ? `; ${advice}` : ""

@@ -34,8 +34,11 @@ const answer = z.object({
 
 type Catalog = z.infer<typeof answer>["token"]["catalog"];
 
-/** Refused credentials are not tried again for this long: some clouds lock a user that fails often. */
-const REFUSED_HOLD_MS = 10_000;
+/**
+ * After a failure the next try waits this long, unless there is no token at all and Keystone did not refuse: some
+ * clouds lock a user that fails often, and a Keystone that hangs must not slow down every call.
+ */
+const HOLD_MS = 10_000;
 
 /** A token that has less than this left (or a quarter of its life) is renewed before it is used. */
 const RENEW_BEFORE_MS = 300_000;
@@ -48,7 +51,8 @@ export class Keystone implements Disposable {
   readonly #closed = new AbortController();
   #session: Session | undefined;
   #renewal: Promise<Session> | undefined;
-  #refused: { error: OpenStackError; until: number } | undefined;
+  #refused: OpenStackError | undefined;
+  #heldUntil = 0;
 
   constructor(cloud: Cloud, options: { transport: Transport; timeoutMs: number }) {
     this.#cloud = cloud;
@@ -68,8 +72,9 @@ export class Keystone implements Disposable {
     const usable = current && current.token !== options.refused && current.expiresAt > now
       ? current
       : undefined;
-    if (usable && !this.#due(usable, now)) return usable;
-    if (this.#refused && this.#refused.until > now && !usable) throw this.#refused.error;
+    const held = this.#heldUntil > now;
+    if (usable && (held || !this.#due(usable, now))) return usable;
+    if (this.#refused && held) throw this.#refused;
     this.#renewal ??= this.#renew();
     try {
       return await unlessAborted(this.#renewal, options.signal);
@@ -99,10 +104,9 @@ export class Keystone implements Disposable {
       this.#refused = undefined;
       return session;
     } catch (error) {
-      if (error instanceof OpenStackError && [400, 401, 403, 404].includes(error.status)) {
-        this.#session = undefined;
-        this.#refused = { error, until: this.#transport.now() + REFUSED_HOLD_MS };
-      }
+      this.#heldUntil = this.#transport.now() + HOLD_MS;
+      const refusal = error instanceof OpenStackError && [400, 401, 403, 404].includes(error.status);
+      this.#refused = refusal ? error : undefined;
       throw error;
     } finally {
       this.#renewal = undefined;

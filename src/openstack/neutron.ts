@@ -110,6 +110,17 @@ export function getSubnet(os: OpenStack, id: string, options: CallOptions = {}):
   });
 }
 
+/** The subnets of a network, by id. */
+export async function listSubnets(
+  os: OpenStack,
+  networkID: string,
+  options: CallOptions = {},
+): Promise<Subnet[]> {
+  const query = { network_id: networkID };
+  const found = await list(os, "subnets", { plural: "subnets", schema: subnetSchema, query, ...options });
+  return found.toSorted((a, b) => a.id.localeCompare(b.id));
+}
+
 export function getPort(os: OpenStack, id: string, options: CallOptions = {}): Promise<NeutronPort> {
   return get(os, `/v2.0/ports/${encodeURIComponent(id)}`, { key: "port", schema: portSchema, ...options });
 }
@@ -272,45 +283,6 @@ export function changeExtraRoutes(
   const { change, routes, ...rest } = options;
   const path = `/v2.0/routers/${encodeURIComponent(routerID)}/${change}_extraroutes`;
   return write(os, "PUT", path, { key: "router", schema: routerSchema, body: { routes }, ...rest });
-}
-
-/** Tags go in the body: in a path, one with a slash answers 404, or is stored as something else. */
-export async function replaceTags(
-  os: OpenStack,
-  kind: Taggable,
-  options: CallOptions & { id: string; tags: readonly string[] },
-): Promise<string[]> {
-  const { body } = await os.request({
-    service: "network",
-    method: "PUT",
-    path: tagsPath(kind, options.id),
-    body: { tags: options.tags },
-    ...conditional(options),
-  });
-  return z.object({ tags }).parse(body ?? {}).tags;
-}
-
-export function getTags(
-  os: OpenStack,
-  kind: Taggable,
-  options: CallOptions & { id: string },
-): Promise<string[]> {
-  return get(os, tagsPath(kind, options.id), {
-    key: "tags",
-    schema: z.array(z.string()),
-    ...conditional(options),
-  });
-}
-
-/** Aliases of the extensions that the cloud has. */
-export async function listExtensions(os: OpenStack, options: CallOptions = {}): Promise<Set<string>> {
-  const path = "/v2.0/extensions";
-  const schema = z.array(z.object({ alias: z.string() }));
-  return new Set((await get(os, path, { key: "extensions", schema, ...options })).map(({ alias }) => alias));
-}
-
-function tagsPath(kind: Taggable, id: string): string {
-  return `/v2.0/${kind}/${encodeURIComponent(id)}/tags`;
 }
 
 async function get<T>(

@@ -1,7 +1,9 @@
 // Tags of Neutron resources: read, merged and written as a whole, so that other people's tags stay.
+import { z } from "zod";
 import type { OpenStack } from "./contract.ts";
 import { isAmbiguous, isNotFound } from "./errors.ts";
-import { type CallOptions, getTags, listExtensions, replaceTags, type Taggable } from "./neutron.ts";
+import type { CallOptions, Taggable } from "./neutron.ts";
+import { parseBody } from "./pages.ts";
 
 const known = new WeakMap<OpenStack, Promise<boolean>>();
 
@@ -78,4 +80,39 @@ async function write(
   const now = await getTags(os, kind, read);
   if (done(now)) return now;
   throw failure;
+}
+
+/** Tags go in the body: in a path, one with a slash answers 404, or is stored as something else. */
+async function replaceTags(
+  os: OpenStack,
+  kind: Taggable,
+  options: CallOptions & { id: string; tags: readonly string[] },
+): Promise<string[]> {
+  const { id, tags, ...rest } = options;
+  const call = { service: "network", method: "PUT", path: tagsPath(kind, id) } as const;
+  const { body } = await os.request({ ...call, body: { tags }, ...rest });
+  return parseBody(body, { ...call, key: "tags", schema: z.array(z.string()) });
+}
+
+async function getTags(
+  os: OpenStack,
+  kind: Taggable,
+  options: CallOptions & { id: string },
+): Promise<string[]> {
+  const { id, ...rest } = options;
+  const call = { service: "network", method: "GET", path: tagsPath(kind, id) } as const;
+  const { body } = await os.request({ ...call, ...rest });
+  return parseBody(body, { ...call, key: "tags", schema: z.array(z.string()) });
+}
+
+/** Aliases of the extensions that the cloud has. */
+async function listExtensions(os: OpenStack, options: CallOptions): Promise<Set<string>> {
+  const call = { service: "network", method: "GET", path: "/v2.0/extensions" } as const;
+  const { body } = await os.request({ ...call, ...options });
+  const schema = z.array(z.object({ alias: z.string() }));
+  return new Set(parseBody(body, { ...call, key: "extensions", schema }).map(({ alias }) => alias));
+}
+
+function tagsPath(kind: Taggable, id: string): string {
+  return `/v2.0/${kind}/${encodeURIComponent(id)}/tags`;
 }

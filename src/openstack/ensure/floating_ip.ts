@@ -139,13 +139,19 @@ async function ensureOwn(
   const of = addresses(os, call);
   const [onPort] = await listFloatingIPs(os, { port_id: portID }, call);
   if (onPort?.port_id === portID) {
-    if (onPort.tags.includes(owner.tag)) return attached(onPort, false);
+    if (onPort.tags.includes(owner.tag)) return attached(onPort, onPort.tags.includes(pinnedTag));
     const unclaimed = !onPort.tags.some((tag) =>
       tag.startsWith(tagKey(owner.tag)) || tag.startsWith(tagKey(pinnedTag))
     );
     if (onPort.description !== markedDescription(owner) || !unclaimed) return attached(onPort, true);
     if (await supportsTags(os, call)) await adopt(os, owner, { of, twin: onPort, ...call });
     return attached(onPort, false);
+  }
+  // A pin that left the spec while its address was elsewhere: others may have it now.
+  if (await supportsTags(os, call)) {
+    for (const { id } of await listFloatingIPs(os, { tags: pinnedTag }, call)) {
+      await dropTag(os, "floatingips", { id, tag: pinnedTag, ...call });
+    }
   }
   const { tagged, twins } = await findOwned(os, owner, { of, ...call });
   const own = tagged[0] ?? (twins[0] && await adopt(os, owner, { of, twin: twins[0], ...call }));

@@ -1,10 +1,11 @@
 import type { OpenStack } from "../contract.ts";
 import { failedTo, isNotFound } from "../errors.ts";
-import { type CallOptions, getNetwork, getSubnet } from "../neutron.ts";
+import { type CallOptions, getNetwork, getSubnet, listSubnets, type Subnet } from "../neutron.ts";
 
 /** What a port gets from where it is. */
 export interface NetworkFacts {
   networkName: string;
+  subnetID: string;
   cidr: string;
   prefixLength: number;
   /** Undefined for a subnet without a gateway. */
@@ -17,19 +18,20 @@ const DEFAULT_MTU = 1500;
 
 /**
  * Reads a network and its subnet, and checks that they belong together and that the external network is one.
+ * @param options.subnetID by default the network's first IPv4 subnet (by id) that has a gateway
  * @throws Error that names the id that is unknown or unfit
  */
 export async function describeNetwork(
   os: OpenStack,
-  options: CallOptions & { networkID: string; subnetID: string; externalNetworkID?: string },
+  options: CallOptions & { networkID: string; subnetID?: string; externalNetworkID?: string },
 ): Promise<NetworkFacts> {
-  const { networkID, subnetID, externalNetworkID } = options;
+  const { networkID, externalNetworkID } = options;
   const call = options.signal ? { signal: options.signal } : {};
   const network = await known("network", networkID, getNetwork(os, networkID, call));
-  const subnet = await known("subnet", subnetID, getSubnet(os, subnetID, call));
+  const subnet = await pickSubnet(os, options);
   if (subnet.network_id !== networkID) {
     throw new TypeError(
-      `Cannot use subnet ${subnetID} with network ${networkID}: it belongs to network ${subnet.network_id}`,
+      `Cannot use subnet ${subnet.id} with network ${networkID}: it belongs to network ${subnet.network_id}`,
     );
   }
   if (externalNetworkID !== undefined) {
@@ -46,11 +48,33 @@ export async function describeNetwork(
   }
   return {
     networkName: network.name,
+    subnetID: subnet.id,
     cidr: subnet.cidr,
     prefixLength: Number(subnet.cidr.split("/")[1]),
     mtu: network.mtu || DEFAULT_MTU,
     ...(subnet.gateway_ip ? { gatewayIP: subnet.gateway_ip } : {}),
   };
+}
+
+/**
+ * The subnet of this id, or the network's first IPv4 subnet (by id) that has a gateway.
+ * @throws Error that names the subnet, or the network that has none
+ */
+export async function pickSubnet(
+  os: OpenStack,
+  options: CallOptions & { networkID: string; subnetID?: string },
+): Promise<Subnet> {
+  const { networkID, subnetID } = options;
+  const call = options.signal ? { signal: options.signal } : {};
+  if (subnetID !== undefined) return await known("subnet", subnetID, getSubnet(os, subnetID, call));
+  const subnets = await known("network", networkID, listSubnets(os, networkID, call));
+  const first = subnets.find((subnet) =>
+    subnet.network_id === networkID && subnet.ip_version === 4 && subnet.gateway_ip
+  );
+  if (first) return first;
+  throw new TypeError(
+    `Cannot choose a subnet of network ${networkID}: it has no IPv4 subnet with a gateway; name one by subnetID`,
+  );
 }
 
 async function known<T>(called: string, id: string, reading: Promise<T>): Promise<T> {

@@ -46,14 +46,20 @@ export async function ensurePort(
   owner: Owner,
   options: CallOptions & {
     networkID: string;
-    subnetID: string;
+    /** By default the network's first IPv4 subnet (by id) that has a gateway. */
+    subnetID?: string;
     securityGroupID: string;
     allowedAddressPairs?: readonly string[];
   },
 ): Promise<Port> {
-  const { networkID, subnetID, securityGroupID } = options;
+  const { networkID, securityGroupID } = options;
   const call = options.signal ? { signal: options.signal } : {};
-  const facts = await describeNetwork(os, { networkID, subnetID, ...call });
+  const facts = await describeNetwork(os, {
+    networkID,
+    ...(options.subnetID === undefined ? {} : { subnetID: options.subnetID }),
+    ...call,
+  });
+  const { subnetID } = facts;
   const found = await findOrCreate(os, owner, {
     of: ports(os, call),
     create: () =>

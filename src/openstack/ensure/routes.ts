@@ -4,10 +4,11 @@ import {
   type CallOptions,
   changeExtraRoutes,
   getRouter,
-  getSubnet,
   listPorts,
   type Route,
+  type Subnet,
 } from "../neutron.ts";
+import { pickSubnet } from "./network.ts";
 import type { Owner } from "./owner.ts";
 
 export interface RoutesResult {
@@ -43,11 +44,12 @@ export async function ensureRoutes(
   const { nexthop } = options;
   const call = options.signal ? { signal: options.signal } : {};
   const wanted = new Set(options.destinations);
-  const routerID = await findRouter(os, options);
+  const subnet = await pickSubnet(os, options);
+  const routerID = await findRouter(os, { subnet, ...call });
   if (routerID === undefined) {
     if (wanted.size === 0) return { routerID: "", added: [], removed: [] };
     throw new Error(
-      `Cannot route to ${owner.name}: subnet ${options.subnetID} has no router that the credentials' project can see; ` +
+      `Cannot route to ${owner.name}: subnet ${subnet.id} has no router that the credentials' project can see; ` +
         "connect it to one",
     );
   }
@@ -78,21 +80,15 @@ export async function ensureRoutes(
 /** The router whose interface is the subnet's gateway, else any that has an interface there. */
 async function findRouter(
   os: OpenStack,
-  options: CallOptions & { networkID: string; subnetID: string },
+  options: CallOptions & { subnet: Subnet },
 ): Promise<string | undefined> {
-  const { networkID, subnetID } = options;
-  const call = options.signal ? { signal: options.signal } : {};
-  let gateway: string | null | undefined;
-  try {
-    gateway = (await getSubnet(os, subnetID, call)).gateway_ip;
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  }
-  const ports = (await listPorts(os, { network_id: networkID, device_owner: ROUTER_OWNERS }, call))
+  const { subnet, ...call } = options;
+  const ports = (await listPorts(os, { network_id: subnet.network_id, device_owner: ROUTER_OWNERS }, call))
     .filter((port) => ROUTER_OWNERS.includes(port.device_owner) && port.device_id !== "");
-  const inSubnet = ports.filter((port) => port.fixed_ips.some((fixed) => fixed.subnet_id === subnetID))
+  const inSubnet = ports.filter((port) => port.fixed_ips.some((fixed) => fixed.subnet_id === subnet.id))
     .sort((a, b) => a.id.localeCompare(b.id));
-  const byGateway = inSubnet.find((port) => port.fixed_ips.some((fixed) => fixed.ip_address === gateway));
+  const byGateway = inSubnet.find((port) =>
+    port.fixed_ips.some((fixed) => fixed.ip_address === subnet.gateway_ip)
+  );
   return (byGateway ?? inSubnet[0])?.device_id;
 }
