@@ -277,9 +277,10 @@ export function flagsOrExit<T extends FlagTable>(
   table: T,
   options: Parameters<typeof parseFlags<T>>[1],
 ): FlagValues<T> {
-  const { values, exit } = parseFlags(table, options);
-  if (values) return values;
-  const stream = exit.code === 0 ? Deno.stdout : Deno.stderr;
-  stream.writeSync(new TextEncoder().encode(exit.text + "\n"));
-  Deno.exit(exit.code);
+  const parsed = parseFlags(table, options);
+  if (!parsed.exit) return parsed.values;
+  const { code, text } = parsed.exit;
+  const stream = code === 0 ? Deno.stdout : Deno.stderr;
+  stream.writeSync(new TextEncoder().encode(text + "\n"));
+  Deno.exit(code);
 }
