@@ -78,7 +78,7 @@ export function startLoopbackApiServer(): LoopbackApiServer {
   let version = 1;
   let compacted = 0;
 
-  function line(type: string, object: unknown): Uint8Array {
+  function line(type: string, object: unknown): Uint8Array<ArrayBuffer> {
     return encoder.encode(JSON.stringify({ type, object }) + "\n");
   }
 
