@@ -1,4 +1,4 @@
-// Generates what follows from the CRDs: the types in src/api/ and the field references in docs/reference/.
+// Generates what follows from the CRDs: the types in src/api/, the field references in docs/reference/, the chart's copies.
 //   deno task gen            writes them
 //   deno task gen --check    fails when one of them is not what the CRD says
 import { compile } from "json-schema-to-typescript";
@@ -20,13 +20,20 @@ interface Definition {
   readonly spec: {
     readonly group: string;
     readonly names: { readonly kind: string };
-    readonly versions: readonly { readonly name: string; readonly schema: { readonly openAPIV3Schema: Schema } }[];
+    readonly versions: readonly {
+      readonly name: string;
+      readonly schema: { readonly openAPIV3Schema: Schema };
+    }[];
   };
 }
 
 /** Each CRD, and the file its types go to. */
 const CRDS = [
-  { crd: "ipsec.bnerd.net_ipsecgateways.yaml", types: "src/api/ipsec_gateway_types.ts", reference: "docs/reference/ipsecgateway.md" },
+  {
+    crd: "ipsec.bnerd.net_ipsecgateways.yaml",
+    types: "src/api/ipsec_gateway_types.ts",
+    reference: "docs/reference/ipsecgateway.md",
+  },
 ];
 
 /** What may stand in a schema; anything else is a slip of the YAML (an unquoted comma, say). */
@@ -42,7 +49,9 @@ function checkKeywords(schema: Schema, path: string): void {
       throw new SyntaxError(`Cannot read the CRD: ${path} has the unknown keyword ${JSON.stringify(key)}`);
     }
   }
-  for (const [name, property] of Object.entries(schema.properties ?? {})) checkKeywords(property, `${path}.${name}`);
+  for (const [name, property] of Object.entries(schema.properties ?? {})) {
+    checkKeywords(property, `${path}.${name}`);
+  }
   if (schema.items) checkKeywords(schema.items, `${path}[]`);
 }
 
@@ -50,10 +59,14 @@ function checkKeywords(schema: Schema, path: string): void {
 function jsonSchema(schema: Schema): Schema {
   const out: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(schema)) {
-    if (key.startsWith("x-kubernetes") || key === "default" || key === "maxItems" || key === "minItems") continue;
+    if (key.startsWith("x-kubernetes") || key === "default" || key === "maxItems" || key === "minItems") {
+      continue;
+    }
     if (key === "properties") {
       out[key] = Object.fromEntries(
-        Object.entries(value as Record<string, Schema>).map(([name, property]) => [name, jsonSchema(property)]),
+        Object.entries(value as Record<string, Schema>).map((
+          [name, property],
+        ) => [name, jsonSchema(property)]),
       );
     } else if (key === "items" || (key === "additionalProperties" && typeof value === "object")) {
       out[key] = jsonSchema(value as Schema);
@@ -61,7 +74,9 @@ function jsonSchema(schema: Schema): Schema {
   }
   if (schema["x-kubernetes-int-or-string"]) return { anyOf: [{ type: "integer" }, { type: "string" }] };
   // What the API server defaults is always there when a controller reads the object.
-  const defaulted = Object.entries(schema.properties ?? {}).filter(([, p]) => p.default !== undefined).map(([n]) => n);
+  const defaulted = Object.entries(schema.properties ?? {}).filter(([, p]) => p.default !== undefined).map((
+    [n],
+  ) => n);
   if (schema.type === "object") {
     out.additionalProperties ??= false;
     out.required = [...new Set([...(schema.required ?? []), ...defaulted])];
@@ -79,11 +94,15 @@ async function types(definition: Definition): Promise<string> {
     const schema = properties?.[part];
     if (!schema) continue;
     const title = kind + part[0]!.toUpperCase() + part.slice(1);
-    text += await compile(jsonSchema({ ...rest, ...schema, required: schema.required ?? [] }) as object, title, {
-      bannerComment: "",
-      additionalProperties: false,
-      format: true,
-    });
+    text += await compile(
+      jsonSchema({ ...rest, ...schema, required: schema.required ?? [] }) as object,
+      title,
+      {
+        bannerComment: "",
+        additionalProperties: false,
+        format: true,
+      },
+    );
   }
   return text;
 }
@@ -100,7 +119,11 @@ function rows(schema: Schema, path: string): string[] {
       property.default !== undefined ? `default \`${JSON.stringify(property.default)}\`` : "",
       property.enum ? property.enum.map((v) => `\`${v}\``).join(" ") : "",
     ].filter(Boolean).join("; ");
-    out.push(`| \`${here}${list ? "[]" : ""}\` | ${kind} | ${notes} | ${(property.description ?? "").replaceAll("|", "\\|")} |`);
+    out.push(
+      `| \`${here}${list ? "[]" : ""}\` | ${kind} | ${notes} | ${
+        (property.description ?? "").replaceAll("|", "\\|")
+      } |`,
+    );
     out.push(...rows(list ?? property, here + (list ? "[]" : "")));
   }
   return out;
@@ -110,8 +133,16 @@ function reference(definition: Definition): string {
   const { group, names, versions } = definition.spec;
   const version = versions[0]!;
   const schema = version.schema.openAPIV3Schema;
-  const part = (name: string) =>
-    [`## ${name}`, "", "| field | type | | what it is |", "| --- | --- | --- | --- |", ...rows(schema.properties?.[name] ?? {}, name), ""];
+  const part = (
+    name: string,
+  ) => [
+    `## ${name}`,
+    "",
+    "| field | type | | what it is |",
+    "| --- | --- | --- | --- |",
+    ...rows(schema.properties?.[name] ?? {}, name),
+    "",
+  ];
   const rules = JSON.stringify(schema).matchAll(/"message":"([^"]+)"/g);
   return [
     `# ${names.kind}`,
@@ -134,14 +165,22 @@ if (import.meta.main) {
   const root = new URL("../", import.meta.url);
   const stale: string[] = [];
   for (const { crd, types: typesFile, reference: referenceFile } of CRDS) {
-    const definition = parse(await Deno.readTextFile(new URL(`crds/${crd}`, root))) as Definition;
+    const source = await Deno.readTextFile(new URL(`crds/${crd}`, root));
+    const definition = parse(source) as Definition;
     checkKeywords(definition.spec.versions[0]!.schema.openAPIV3Schema, definition.spec.names.kind);
-    for (const [file, text] of [[typesFile, await types(definition)], [referenceFile, reference(definition)]] as const) {
+    const files: readonly (readonly [string, string])[] = [
+      [typesFile, await types(definition)],
+      [referenceFile, reference(definition)],
+      [`charts/ipsec-operator/files/crds/${crd}`, source],
+    ];
+    for (const [file, text] of files) {
       const url = new URL(file, root);
       if (!check) {
         await Deno.mkdir(new URL(".", url), { recursive: true });
         await Deno.writeTextFile(url, text);
-      } else if ((await Deno.readTextFile(url).catch(() => "")) !== text) stale.push(`${file} is not what crds/${crd} says: run deno task gen`);
+      } else if ((await Deno.readTextFile(url).catch(() => "")) !== text) {
+        stale.push(`${file} is not what crds/${crd} says: run deno task gen`);
+      }
     }
   }
   for (const problem of stale) console.error(problem); // deno-lint-ignore no-console

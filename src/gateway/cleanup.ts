@@ -1,0 +1,132 @@
+// What is done when a gateway is deleted, in this order: pod, floating IP, routes, port, security group. Each resource
+// is found by its tag, so that it can be done again after any interruption, and nothing of others is touched.
+import { CLEANUP_FINALIZER, nameOf } from "../api/ipsec_gateway.ts";
+import { isConflict } from "../kube/errors.ts";
+import { DEPLOYMENTS, PODS } from "../kube/kinds.ts";
+import { get, list, mergePatch, remove } from "../kube/objects.ts";
+import type { OpenStack } from "../openstack/contract.ts";
+import { detachPort } from "../openstack/ensure/attachment.ts";
+import { releaseFloatingIP } from "../openstack/ensure/floating_ip_release.ts";
+import { deletePort, findPorts } from "../openstack/ensure/port.ts";
+import { ensureRoutes } from "../openstack/ensure/routes.ts";
+import { deleteSecurityGroup } from "../openstack/ensure/security_group.ts";
+import { CredentialsError } from "./clouds.ts";
+import { GATEWAYS, releaseCloudSecret } from "./cloud_guard.ts";
+import type { GatewayContext } from "./context.ts";
+import { belongsTo, objectNames, pinnedTag } from "./names.ts";
+import { isReady } from "./nodes.ts";
+import { labelSelector } from "./owned.ts";
+import { ownerOf, placeOf } from "./openstack_owner.ts";
+
+export type Cleaned = { readonly kind: "gone" } | {
+  readonly kind: "waiting";
+  readonly for: string;
+  readonly pollMs: number;
+};
+
+const POLL_MS = 1_000;
+
+/** Deletes the Deployment; says what is left of its pods. Pods on a node that is lost end only after the fence. */
+async function stopPods(
+  { gateway, kube, nodes, signal }: GatewayContext,
+): Promise<{ living: string[]; lost: string[] }> {
+  const namespace = gateway.metadata.namespace ?? "";
+  const name = objectNames(gateway.metadata.name ?? "").deployment;
+  const live = await get(kube, DEPLOYMENTS, { namespace, name, signal });
+  if (live && belongsTo(gateway, live) && !live.metadata?.deletionTimestamp) {
+    await remove(kube, DEPLOYMENTS, { namespace, name, uid: live.metadata?.uid, signal });
+  }
+  const { items } = await list(kube, PODS, { namespace, labelSelector: labelSelector(gateway), signal });
+  const living: string[] = [];
+  const lost: string[] = [];
+  for (const pod of items) {
+    const node = nodes().find((one) => one.metadata?.name === pod.spec?.nodeName);
+    (node && isReady(node) || !pod.spec?.nodeName ? living : lost).push(pod.metadata?.name ?? "");
+  }
+  return { living, lost };
+}
+
+/** Whether there can be anything of the gateway in OpenStack. */
+function reachedOpenStack({ gateway }: GatewayContext): boolean {
+  const { securityGroupID, port, floatingIP, conditions } = gateway.status ?? {};
+  return Boolean(securityGroupID || port || floatingIP) ||
+    (conditions ?? []).some((condition) => condition.type === "PortReady");
+}
+
+async function cleanOpenStack(context: GatewayContext, cloud: OpenStack): Promise<Cleaned> {
+  const { gateway, signal } = context;
+  const owner = ownerOf(gateway);
+  const { left } = await releaseFloatingIP(cloud, owner, { pinnedTag: pinnedTag(gateway), signal });
+  for (const line of left) context.log.warn(line);
+  const { networkID, subnetID } = placeOf(context);
+  for (const port of await findPorts(cloud, owner, { signal })) {
+    const routed = gateway.status?.conditions?.some((condition) =>
+      condition.type === "RoutingReady" && condition.reason !== "NotRequired"
+    );
+    if (routed && networkID !== undefined) {
+      for (const nexthop of port.fixedIPs) {
+        await ensureRoutes(cloud, owner, {
+          networkID,
+          ...(subnetID === undefined ? {} : { subnetID }),
+          nexthop,
+          destinations: [],
+          signal,
+        });
+      }
+    }
+    const detached = await detachPort(cloud, owner, { portID: port.id, signal });
+    if (detached.state === "waiting") return { kind: "waiting", for: detached.why, pollMs: POLL_MS };
+  }
+  await deletePort(cloud, owner, { signal });
+  await deleteSecurityGroup(cloud, owner, { signal });
+  return { kind: "gone" };
+}
+
+async function removeFinalizer({ gateway, kube, signal }: GatewayContext): Promise<void> {
+  const namespace = gateway.metadata.namespace ?? "";
+  const name = gateway.metadata.name ?? "";
+  for (;;) {
+    const live = await get(kube, GATEWAYS, { namespace, name, signal });
+    const finalizers = live?.metadata.finalizers ?? [];
+    if (live?.metadata.uid !== gateway.metadata.uid || !finalizers.includes(CLEANUP_FINALIZER)) return;
+    try {
+      const metadata = {
+        finalizers: finalizers.filter((one) => one !== CLEANUP_FINALIZER),
+        resourceVersion: live?.metadata.resourceVersion,
+      };
+      await mergePatch(kube, GATEWAYS, { namespace, name, patch: { metadata }, signal });
+      return;
+    } catch (error) {
+      if (!isConflict(error)) throw error;
+      signal.throwIfAborted();
+    }
+  }
+}
+
+/** One round of the cleanup; call it again until it answers "gone". */
+export async function cleanup(context: GatewayContext): Promise<Cleaned> {
+  const { gateway, kube, signal } = context;
+  const pods = await stopPods(context);
+  if (pods.living.length) {
+    return {
+      kind: "waiting",
+      for: `pods ${pods.living.join(", ")} of IPsecGateway ${nameOf(gateway)} to end`,
+      pollMs: POLL_MS,
+    };
+  }
+  try {
+    const cloud = await context.clouds.for(gateway, { signal });
+    const cleaned = await cleanOpenStack(context, cloud);
+    if (cleaned.kind === "waiting") return cleaned;
+  } catch (error) {
+    // A gateway that never had usable credentials has left nothing behind, and must not be held for ever.
+    if (!(error instanceof CredentialsError) || reachedOpenStack(context)) throw error;
+  }
+  // The port has left the lost node: what still runs there can reach nobody.
+  for (const name of pods.lost) {
+    await remove(kube, PODS, { namespace: gateway.metadata.namespace, name, gracePeriodSeconds: 0, signal });
+  }
+  await releaseCloudSecret(context);
+  await removeFinalizer(context);
+  return { kind: "gone" };
+}

@@ -1,0 +1,130 @@
+// One reconcile of one gateway: the steps in order, then one status, written only when it differs.
+import {
+  CLEANUP_FINALIZER,
+  type ConditionType,
+  CONTROLLER_MANAGER,
+  type IPsecGateway,
+} from "../api/ipsec_gateway.ts";
+import type { Condition } from "../kube/conditions.ts";
+import { isNotFound } from "../kube/errors.ts";
+import { apply, mergePatch } from "../kube/objects.ts";
+import { GATEWAYS } from "./cloud_guard.ts";
+import type { Facts, GatewayContext, GatewayDeps, Step } from "./context.ts";
+import { controllerStatus, differs, statusObject, type StepResult, summarise } from "./status.ts";
+
+/** A condition that has changed its status or reason. */
+export interface Transition {
+  readonly type: ConditionType;
+  readonly condition: Condition;
+}
+
+export interface Reconciled {
+  readonly requeueAfterMs: number;
+  readonly transitions: readonly Transition[];
+}
+
+/** Everything that is done is looked at again after this time, in milliseconds: a floating IP may have been moved. */
+const RESYNC_MS = 60_000;
+
+/** Writes the controller's part of the status, if it differs. A gateway that is gone meanwhile is none to write to. */
+export async function writeStatus(
+  deps: Pick<GatewayDeps, "kube" | "now">,
+  gateway: IPsecGateway,
+  options: { facts: Facts; conditions: readonly Condition[]; signal: AbortSignal },
+): Promise<void> {
+  const status = controllerStatus(gateway, options.facts, options.conditions, deps.now());
+  if (!differs(gateway, status)) return;
+  try {
+    await apply(deps.kube, GATEWAYS, {
+      object: statusObject(gateway, status),
+      fieldManager: CONTROLLER_MANAGER,
+      force: true,
+      subresource: "status",
+      signal: options.signal,
+    });
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+  }
+}
+
+/** The finalizer comes before anything is made that it has to clean up. */
+export async function ensureFinalizer(
+  { kube }: Pick<GatewayDeps, "kube">,
+  gateway: IPsecGateway,
+  signal: AbortSignal,
+): Promise<IPsecGateway> {
+  const finalizers = gateway.metadata.finalizers ?? [];
+  if (finalizers.includes(CLEANUP_FINALIZER)) return gateway;
+  return await mergePatch(kube, GATEWAYS, {
+    namespace: gateway.metadata.namespace,
+    name: gateway.metadata.name ?? "",
+    patch: {
+      metadata: {
+        finalizers: [...finalizers, CLEANUP_FINALIZER],
+        resourceVersion: gateway.metadata.resourceVersion,
+      },
+    },
+    signal,
+  });
+}
+
+/** Runs the steps until one is not done; when that is the wait for a pinned address, the ones that render go on. */
+export async function runSteps(context: GatewayContext, steps: readonly Step[]): Promise<StepResult[]> {
+  const results: StepResult[] = [];
+  let stopped = false;
+  for (const step of steps) {
+    const ahead = stopped && context.facts.awaitingFloatingIP && context.options.renderAhead && step.ahead;
+    if (stopped && !ahead) continue;
+    const outcome = await step.run(context);
+    results.push({ step, outcome });
+    if (outcome.kind === "done") continue;
+    // A second step that is not done ends it for good.
+    if (stopped) break;
+    stopped = true;
+  }
+  return results;
+}
+
+/** When to look again: as the first step that is not done says, with up to a fifth more so that gateways spread. */
+function requeueAfter(results: readonly StepResult[], random: () => number): number {
+  const open = results.find(({ outcome }) => outcome.kind !== "done")?.outcome;
+  const base = open?.kind === "failed"
+    ? open.retryMs ?? RESYNC_MS
+    : open?.kind === "waiting"
+    ? open.pollMs ?? RESYNC_MS
+    : RESYNC_MS;
+  return base * (1 + random() / 5);
+}
+
+function transitionsOf(before: readonly Condition[], after: readonly Condition[]): Transition[] {
+  return after.filter((condition) => {
+    const old = before.find((one) => one.type === condition.type);
+    return old?.status !== condition.status || old.reason !== condition.reason;
+  }).map((condition) => ({ type: condition.type as ConditionType, condition }));
+}
+
+/** A whole reconcile of a gateway that is not being deleted. */
+export async function reconcileGateway(
+  deps: GatewayDeps,
+  gateway: IPsecGateway,
+  options: { steps: readonly Step[]; random: () => number; signal: AbortSignal },
+): Promise<Reconciled> {
+  const { signal } = options;
+  const current = await ensureFinalizer(deps, gateway, signal);
+  const before = (current.status?.conditions ?? []) as readonly Condition[];
+  const facts: Facts = {};
+  const context: GatewayContext = {
+    ...deps,
+    gateway: current,
+    facts,
+    signal,
+    saveFacts: () => writeStatus(deps, current, { facts, conditions: before, signal }),
+  };
+  const results = await runSteps(context, options.steps);
+  const conditions = summarise(current, results, options.steps, deps.now());
+  await writeStatus(deps, current, { facts, conditions, signal });
+  return {
+    requeueAfterMs: requeueAfter(results, options.random),
+    transitions: transitionsOf(before, conditions),
+  };
+}

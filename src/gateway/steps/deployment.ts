@@ -1,0 +1,103 @@
+// Step 10: the pod. One replica, on the node that has the port; none while the pinned address is still elsewhere.
+import type { Deployment, Pod } from "../../kube/kinds.ts";
+import { DEPLOYMENTS, PODS } from "../../kube/kinds.ts";
+import { list } from "../../kube/objects.ts";
+import { type GatewayContext, messageOf, type Step } from "../context.ts";
+import { objectNames } from "../names.ts";
+import { applyOwned, labelSelector } from "../owned.ts";
+import { renderDeployment } from "../render/deployment.ts";
+
+/** What a pod that does not become available waits for, in the kubelet's or scheduler's words. */
+export function podTrouble(pods: readonly Pod[]): string | undefined {
+  for (const pod of pods) {
+    const unscheduled = pod.status?.conditions?.find((condition) =>
+      condition.type === "PodScheduled" && condition.status === "False"
+    );
+    if (unscheduled) {
+      return `pod ${pod.metadata?.name} is not scheduled: ${unscheduled.message ?? unscheduled.reason}`;
+    }
+    for (const container of pod.status?.containerStatuses ?? []) {
+      const waiting = container.state?.waiting;
+      if (waiting && waiting.reason !== "ContainerCreating" && waiting.reason !== "PodInitializing") {
+        return `container ${container.name} of pod ${pod.metadata?.name} waits: ${waiting.reason}${
+          waiting.message ? ` (${waiting.message})` : ""
+        }`;
+      }
+    }
+    const unready = pod.status?.containerStatuses?.filter((container) =>
+      !container.ready
+    ).map((container) => container.name) ?? [];
+    if (unready.length) {
+      return `pod ${pod.metadata?.name}: ${unready.join(", ")} not ready yet`;
+    }
+  }
+  return undefined;
+}
+
+/** What stands in the way, as the Deployment itself says it (a quota, an admission webhook). */
+function replicaFailure(deployment: Deployment): string | undefined {
+  const failure = deployment.status?.conditions?.find((condition) =>
+    condition.type === "ReplicaFailure" && condition.status === "True"
+  );
+  return failure?.message;
+}
+
+async function why(context: GatewayContext, deployment: Deployment): Promise<string> {
+  const { gateway, kube, signal } = context;
+  const namespace = gateway.metadata.namespace ?? "";
+  const failure = replicaFailure(deployment);
+  if (failure) return failure;
+  const { items } = await list(kube, PODS, { namespace, labelSelector: labelSelector(gateway), signal });
+  return podTrouble(items) ?? "the pod is starting";
+}
+
+export const deployment: Step = {
+  name: "deployment",
+  condition: "DeploymentReady",
+  ahead: true,
+  async run(context) {
+    const { gateway, facts, options } = context;
+    const awaiting = facts.awaitingFloatingIP === true;
+    const name = objectNames(gateway.metadata.name ?? "").deployment;
+    const spec = gateway.spec.images;
+    try {
+      const live = await applyOwned(
+        context,
+        DEPLOYMENTS,
+        renderDeployment({
+          gateway,
+          attachment: facts.attachment ?? "",
+          nodeName: facts.nodeName,
+          replicas: awaiting ? 0 : 1,
+          images: {
+            ...options.images,
+            ...(spec?.strongswan === undefined ? {} : { strongswan: spec.strongswan }),
+            ...(spec?.statusAgent === undefined ? {} : { statusAgent: spec.statusAgent }),
+          },
+          agentIntervalSeconds: options.agentIntervalSeconds,
+        }),
+      );
+      if (awaiting) {
+        return {
+          kind: "waiting",
+          reason: "AwaitingFloatingIP",
+          message: `Deployment ${name} stays at 0 replicas until the floating IP is on the gateway's port`,
+        };
+      }
+      const current = live.status?.observedGeneration === live.metadata?.generation;
+      if (current && (live.status?.availableReplicas ?? 0) >= 1 && (live.status?.updatedReplicas ?? 0) >= 1) {
+        return { kind: "done", reason: "Available", message: `Deployment ${name} is available` };
+      }
+      return {
+        kind: "waiting",
+        reason: "DeploymentUnavailable",
+        message: `Deployment ${name} is not available: ${await why(context, live)}`,
+        pollMs: 15_000,
+      };
+    } catch (error) {
+      context.signal.throwIfAborted();
+      if (error instanceof TypeError) throw error;
+      return { kind: "failed", reason: "DeploymentUnavailable", message: messageOf(error), retryMs: 15_000 };
+    }
+  },
+};

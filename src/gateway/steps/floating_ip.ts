@@ -1,0 +1,39 @@
+// Step 6: the floating IP. A pinned one that sits on another port is waited for, never taken.
+import { ensureFloatingIP } from "../../openstack/ensure/floating_ip.ts";
+import type { Step } from "../context.ts";
+import { pinnedTag } from "../names.ts";
+import { cloudOf, failedOutcome, ownerOf, placeOf } from "../openstack_owner.ts";
+
+/** How often a pinned address that is elsewhere is looked at, in milliseconds. */
+const ELSEWHERE_POLL_MS = 15_000;
+
+export const floatingIP: Step = {
+  name: "floating IP",
+  condition: "FIPAttached",
+  async run(context) {
+    const { gateway, facts, signal } = context;
+    const pinnedAddress = gateway.spec.endpoint?.floatingIP;
+    const { externalNetworkID } = placeOf(context);
+    try {
+      const result = await ensureFloatingIP(cloudOf(context), ownerOf(gateway), {
+        portID: facts.port?.id ?? "",
+        pinnedTag: pinnedTag(gateway),
+        ...(pinnedAddress === undefined ? {} : { pinnedAddress }),
+        ...(externalNetworkID === undefined ? {} : { externalNetworkID }),
+        signal,
+      });
+      if (result.kind === "attached") {
+        facts.floatingIP = { id: result.id, address: result.address, pinned: result.pinned };
+        return {
+          kind: "done",
+          reason: "Associated",
+          message: `floating IP ${result.address} is associated with the port`,
+        };
+      }
+      if (result.kind === "elsewhere") facts.awaitingFloatingIP = true;
+      return { kind: "failed", reason: "EnsureFIPFailed", message: result.why, retryMs: ELSEWHERE_POLL_MS };
+    } catch (error) {
+      return failedOutcome("EnsureFIPFailed", error, context);
+    }
+  },
+};

@@ -1,0 +1,56 @@
+// Step 4: the Neutron port.
+import { nameOf } from "../../api/ipsec_gateway.ts";
+import { ensurePort } from "../../openstack/ensure/port.ts";
+import type { Step } from "../context.ts";
+import { cloudOf, failedOutcome, ownerOf, placeOf } from "../openstack_owner.ts";
+
+export const port: Step = {
+  name: "port",
+  condition: "PortReady",
+  async run(context) {
+    const { gateway, facts, signal } = context;
+    const { networkID, subnetID } = placeOf(context);
+    if (networkID === undefined) {
+      return {
+        kind: "failed",
+        reason: "EnsurePortFailed",
+        message: `Cannot make a port for IPsecGateway ${
+          nameOf(gateway)
+        }: no network is named; set spec.openstack.networkID or the operator's --network-id`,
+        retryMs: 60_000,
+      };
+    }
+    try {
+      const made = await ensurePort(cloudOf(context), ownerOf(gateway), {
+        networkID,
+        ...(subnetID === undefined ? {} : { subnetID }),
+        securityGroupID: facts.securityGroupID ?? "",
+        signal,
+      });
+      if (made.gatewayIP === undefined) {
+        return {
+          kind: "failed",
+          reason: "EnsurePortFailed",
+          message:
+            `Cannot use the subnet of port ${made.id}: it has no gateway, so the port can reach no partner; choose another in spec.openstack.subnetID`,
+          retryMs: 60_000,
+        };
+      }
+      facts.port = {
+        id: made.id,
+        fixedIP: made.fixedIP,
+        prefixLength: made.prefixLength,
+        gatewayIP: made.gatewayIP,
+        macAddress: made.macAddress,
+        mtu: made.mtu,
+      };
+      return {
+        kind: "done",
+        reason: "PortReady",
+        message: `port ${made.id} has the address ${made.fixedIP}`,
+      };
+    } catch (error) {
+      return failedOutcome("EnsurePortFailed", error, context);
+    }
+  },
+};

@@ -1,0 +1,57 @@
+// Step 7, mode routed: the router sends the partners' subnets to the port, and the port may carry their addresses.
+import type { IPsecGateway } from "../../api/ipsec_gateway.ts";
+import { ensureAddressPairs } from "../../openstack/ensure/port.ts";
+import { ensureRoutes } from "../../openstack/ensure/routes.ts";
+import { OpenStackError } from "../../openstack/errors.ts";
+import type { Step } from "../context.ts";
+import { cloudOf, failedOutcome, ownerOf, placeOf } from "../openstack_owner.ts";
+
+/** The partners' subnets, sorted, each once. */
+export function remoteSubnets(gateway: IPsecGateway): string[] {
+  const all = gateway.spec.tunnels.flatMap((tunnel) =>
+    tunnel.remoteSubnets ?? tunnel.children?.flatMap((child) => child.remoteSubnets) ?? []
+  );
+  return [...new Set(all)].sort();
+}
+
+export const routing: Step = {
+  name: "routing",
+  condition: "RoutingReady",
+  async run(context) {
+    const { gateway, facts, signal } = context;
+    const { networkID = "", subnetID } = placeOf(context);
+    const routed = gateway.spec.mode === "routed";
+    const before = gateway.status?.conditions?.some((condition) =>
+      condition.type === "RoutingReady" && condition.reason === "Routed"
+    );
+    // What a gateway that was routed before has left on the router goes away; one that never was asks nothing.
+    if (!routed && !before) {
+      return { kind: "done", reason: "NotRequired", message: "mode nat needs no routes" };
+    }
+    const destinations = routed ? remoteSubnets(gateway) : [];
+    try {
+      const cloud = cloudOf(context);
+      const owner = ownerOf(gateway);
+      const port = facts.port;
+      await ensureAddressPairs(cloud, owner, { portID: port?.id ?? "", pairs: destinations, signal });
+      await ensureRoutes(cloud, owner, {
+        networkID,
+        ...(subnetID === undefined ? {} : { subnetID }),
+        nexthop: port?.fixedIP ?? "",
+        destinations,
+        signal,
+      });
+      return routed
+        ? {
+          kind: "done",
+          reason: "Routed",
+          message: `the router sends ${destinations.join(", ")} to the port`,
+        }
+        : { kind: "done", reason: "NotRequired", message: "mode nat needs no routes" };
+    } catch (error) {
+      const full = error instanceof OpenStackError &&
+        ["RoutesExhausted", "AllowedAddressPairExhausted"].includes(error.type);
+      return failedOutcome(full ? "LimitReached" : "EnsureRoutingFailed", error, context);
+    }
+  },
+};
