@@ -115,6 +115,8 @@ export function renderDeployment(input: DeploymentInput): Deployment {
   const spec: PodSpec = {
     automountServiceAccountToken: true,
     containers: containers(input),
+    // The Services of the namespace would become variables, and those named like our flags would be read as such.
+    enableServiceLinks: false,
     // The node's own label, not nodeName: the scheduler must still be able to say no.
     nodeSelector: { ...(input.nodeName ? { "kubernetes.io/hostname": input.nodeName } : {}) },
     // ICMP probes need no NET_RAW with this one; it is a safe sysctl.
