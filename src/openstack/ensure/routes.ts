@@ -36,7 +36,7 @@ export async function ensureRoutes(
   owner: Owner,
   options: CallOptions & {
     networkID: string;
-    subnetID: string;
+    subnetID?: string;
     nexthop: string;
     destinations: readonly string[];
   },
