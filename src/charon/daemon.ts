@@ -1,7 +1,14 @@
-import type { Clock } from "../process/clock.ts";
-import type { Log } from "../process/log.ts";
+import { type Clock, sleep, systemClock } from "../process/clock.ts";
+import { errorText, type Log } from "../process/log.ts";
+import type { ViciSession } from "../vici/contract.ts";
+import { textOf } from "../vici/message.ts";
+import { connectVici } from "../vici/session.ts";
 import type { Desired } from "./desired.ts";
-import type { DaemonState } from "./sa_model.ts";
+import { type ConnectionDigest, readDigests, socketIdentity } from "./digests.ts";
+import { createCounters, parseXfrmStat, renderMetrics } from "./exporter.ts";
+import { HINTS, Life } from "./life.ts";
+import { pollSas } from "./poll.ts";
+import { type DaemonState, type IkeSa, unknownTunnels } from "./sa_model.ts";
 
 /** What `startDaemon()` needs. */
 export interface DaemonOptions {
@@ -39,4 +46,259 @@ export interface Daemon {
 }
 
 /** Drives one charon until `signal` aborts: connect, push keys, load, poll, watch. */
-export declare function startDaemon(options: DaemonOptions): Daemon;
+export function startDaemon(options: DaemonOptions): Daemon {
+  const driver = new Driver(options);
+  const done = driver.run();
+  return {
+    done,
+    get state() {
+      return driver.state;
+    },
+    wake: () => driver.wake(),
+    metrics: () => driver.metrics(),
+  };
+}
+
+const CALL_TIMEOUT_MS = 10_000;
+const SCRAPE_TIMEOUT_MS = 5_000;
+/** A daemon that has been silent for so long gets a new connection. */
+const SILENCE_MAX_MS = 30_000;
+/** Ticks that events ask for are this far apart. */
+const TICK_GAP_MS = 200;
+const RECONNECT_MIN_MS = 50;
+const RECONNECT_MAX_MS = 1_000;
+
+const isTimeout = (error: unknown): boolean => error instanceof DOMException && error.name === "TimeoutError";
+
+class Driver {
+  readonly #options: DaemonOptions;
+  readonly #clock: Clock;
+  readonly #tickMs: number;
+  readonly #causes = new Map<string, string>();
+  readonly #counters = createCounters();
+  #state: DaemonState;
+  #last: Desired = { connections: [], keys: [] };
+  #session: ViciSession | undefined;
+  #sas: readonly IkeSa[] = [];
+  #lives = 0;
+  #napping: AbortController | undefined;
+  #woken = false;
+  #delivering = false;
+  #undelivered: DaemonState | undefined;
+  #publishedAt = -Infinity;
+
+  constructor(options: DaemonOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+    this.#tickMs = options.tickMs ?? 15_000;
+    this.#state = { connected: false, life: 0, tunnels: [], at: this.#clock.date().getTime() };
+  }
+
+  get state(): DaemonState {
+    return this.#state;
+  }
+
+  wake(): void {
+    this.#woken = true;
+    this.#napping?.abort();
+  }
+
+  async metrics(): Promise<string> {
+    const session = this.#session;
+    let sas: readonly IkeSa[] = [];
+    if (session !== undefined && !session.ended) {
+      try {
+        sas = await pollSas(session, { timeoutMs: SCRAPE_TIMEOUT_MS });
+      } catch {
+        sas = this.#sas; // charon is silent: what was read last
+      }
+    }
+    let xfrm: string | undefined;
+    try {
+      xfrm = await Deno.readTextFile("/proc/net/xfrm_stat");
+    } catch { /* a kernel without XFRM statistics */ }
+    return renderMetrics({
+      state: this.#state,
+      sas,
+      counters: this.#counters,
+      ...(xfrm === undefined ? {} : { xfrmStat: parseXfrmStat(xfrm) }),
+    });
+  }
+
+  async run(): Promise<void> {
+    const { signal, log } = this.#options;
+    const wake = (): void => this.wake();
+    signal.addEventListener("abort", wake);
+    let pauseMs = RECONNECT_MIN_MS, told: string | undefined;
+    while (!signal.aborted) {
+      let lived = false;
+      try {
+        await this.#connect(() => {
+          lived = true;
+          told = undefined;
+        });
+      } catch (error) {
+        const reason = errorText(error);
+        if (signal.aborted) break;
+        if (reason !== told) log.warn("No connection to charon", { reason });
+        told = reason;
+        if (!this.#state.connected && this.#state.tunnels.length === 0) await this.#readDesired();
+        this.#publishUnknown(reason);
+      } finally {
+        this.#session?.close();
+        this.#session = undefined;
+        this.#sas = [];
+      }
+      pauseMs = lived ? RECONNECT_MIN_MS : Math.min(pauseMs * 2, RECONNECT_MAX_MS);
+      await this.#nap(pauseMs);
+    }
+    signal.removeEventListener("abort", wake);
+  }
+
+  /** One life of the daemon; rejects with the reason of its end. */
+  async #connect(onTick: () => void): Promise<void> {
+    const { socketPath, digestPath, signal, log, onConnect } = this.#options;
+    const socket = await socketIdentity(socketPath);
+    if (socket === undefined) throw new Error(`Cannot reach charon at ${socketPath}: there is no socket`);
+    const session = await connectVici({ path: socketPath, signal, timeoutMs: CALL_TIMEOUT_MS });
+    this.#session = session;
+    const version = textOf(await session.call("version"), "version");
+    await onConnect?.();
+    const known = this.#lives++ === 0
+      ? await readDigests(digestPath, socket)
+      : new Map<string, ConnectionDigest>();
+    log.info("Connected to charon", { version, life: this.#lives, known: known.size });
+    const life = new Life({
+      session,
+      socket,
+      digestPath,
+      known,
+      causes: this.#causes,
+      counters: this.#counters,
+      tickMs: this.#tickMs,
+      clock: this.#clock,
+      log,
+    });
+    const pump = this.#pump(session, life);
+    session.closed.then(() => this.wake());
+    try {
+      let silentSince: number | undefined;
+      while (!session.ended) {
+        let napMs = this.#tickMs;
+        const current = await socketIdentity(socketPath);
+        if (current !== undefined && current !== socket) {
+          throw new Error("charon has a new socket: it was started again");
+        }
+        try {
+          const desired = await this.#readDesired();
+          const { tunnels, sas, recheckMs } = await life.tick(desired, {
+            last: this.#last,
+            previous: this.#state.tunnels,
+          });
+          silentSince = undefined;
+          onTick();
+          this.#sas = sas;
+          this.#publish({
+            connected: true,
+            life: this.#lives,
+            tunnels,
+            at: this.#clock.date().getTime(),
+            ...(version === undefined ? {} : { version }),
+          });
+          napMs = Math.min(napMs, recheckMs ?? Infinity);
+        } catch (error) {
+          if (!isTimeout(error) || session.ended) throw error;
+          silentSince ??= this.#clock.now();
+          this.#publishUnknown("charon does not answer");
+          log.warn("charon does not answer", { reason: errorText(error) });
+          if (this.#clock.now() - silentSince >= SILENCE_MAX_MS) throw error;
+          napMs = Math.min(napMs, RECONNECT_MAX_MS);
+        }
+        await sleep(TICK_GAP_MS, { clock: this.#clock, signal });
+        if (!session.ended) await this.#nap(napMs - TICK_GAP_MS);
+      }
+      throw await session.closed;
+    } finally {
+      session.close();
+      await pump;
+    }
+  }
+
+  /** Hands the daemon's events to the life of this connection until it ends. */
+  async #pump(session: ViciSession, life: Life): Promise<void> {
+    const read = async (names: readonly string[]): Promise<void> => {
+      try {
+        for await (const { name, message } of await session.events(...names)) {
+          if (life.event(name, message)) this.wake();
+        }
+      } catch (error) {
+        // `alert` came with 6.0.3. Events are hints: without them a tick sees it a little later.
+        if (!session.ended) {
+          this.#options.log.debug("No events", { names: [...names], reason: errorText(error) });
+        }
+      }
+    };
+    await Promise.all([read([...HINTS]), read(["log"]), read(["alert"])]);
+  }
+
+  async #readDesired(): Promise<Desired | undefined> {
+    try {
+      this.#last = await this.#options.desired();
+      return this.#last;
+    } catch (error) {
+      this.#options.log.warn("Cannot read what charon should have: nothing is changed", {
+        reason: errorText(error),
+      });
+      return undefined;
+    }
+  }
+
+  /** Waits until `ms` have passed or somebody wakes us; a wake that came meanwhile counts. */
+  async #nap(ms: number): Promise<void> {
+    if (!this.#woken && ms > 0) {
+      this.#napping = new AbortController();
+      await sleep(ms, { clock: this.#clock, signal: this.#napping.signal });
+      this.#napping = undefined;
+    }
+    this.#woken = false;
+  }
+
+  /** At once when it is news, else at the pace of the ticks. */
+  #publishUnknown(error: string): void {
+    const now = this.#clock.now();
+    const { version } = this.#state;
+    if (!this.#state.connected && this.#state.error === error && now - this.#publishedAt < this.#tickMs) {
+      return;
+    }
+    this.#publish({
+      connected: false,
+      error,
+      life: this.#lives,
+      tunnels: unknownTunnels(this.#last.connections, this.#state.tunnels, this.#clock.date().getTime()),
+      at: this.#clock.date().getTime(),
+      ...(version === undefined ? {} : { version }),
+    });
+  }
+
+  /** Told one at a time, the newest last: a slow API server must not hold up the next tick. */
+  #publish(state: DaemonState): void {
+    this.#state = state;
+    this.#publishedAt = this.#clock.now();
+    this.#undelivered = state;
+    if (!this.#delivering) void this.#deliver();
+  }
+
+  async #deliver(): Promise<void> {
+    this.#delivering = true;
+    while (this.#undelivered !== undefined) {
+      const state = this.#undelivered;
+      this.#undelivered = undefined;
+      try {
+        await this.#options.onState(state);
+      } catch (error) {
+        this.#options.log.warn("Cannot report the state", { reason: errorText(error) });
+      }
+    }
+    this.#delivering = false;
+  }
+}

@@ -60,6 +60,9 @@ Deno.test("parseSwanctl() answers with a model or a SyntaxError when the text is
     "include ",
     "\r",
     ".",
+    "\u00a0",
+    "\f",
+    "\0",
   );
   fc.assert(
     fc.property(fc.array(piece, { maxLength: 25 }), (pieces) => {
