@@ -84,13 +84,8 @@ export class Life {
   ): Promise<TickResult> {
     const { session, clock, log } = this.#options;
     const { connections } = desired ?? last;
-    const { errors, keyFailed, keyChanged } = desired === undefined
-      ? {
-        errors: new Map<string, string>(),
-        keyFailed: new Map<string, string>(),
-        keyChanged: new Set<string>(),
-      }
-      : await this.#apply(desired);
+    if (desired !== undefined) this.#applied = await this.#apply(desired);
+    const { errors, keyFailed, keyChanged } = this.#applied;
 
     const sas = await pollSas(session);
     let terminated: string[] = [];
