@@ -1,0 +1,176 @@
+// Keeps this pod's network as the configuration wants it, and lets charon start only once the fence stands.
+import { applyPlan } from "../../src/dataplane/apply.ts";
+import { detectDriver } from "../../src/dataplane/detect.ts";
+import { type Exec, runOrThrow } from "../../src/dataplane/exec.ts";
+import { FENCE_TABLE, renderFence } from "../../src/dataplane/fence.ts";
+import type { KernelState } from "../../src/dataplane/kernel.ts";
+import type { Driver, Network } from "../../src/dataplane/network.ts";
+import { planOf, sharedRemotes } from "../../src/dataplane/plan.ts";
+import { renderStrongswanConf } from "../../src/dataplane/strongswan_conf.ts";
+import type { Log } from "../../src/process/log.ts";
+import type { GatewayConfig } from "./config.ts";
+import { networkOf, UPLINK } from "./network.ts";
+
+/** What the data plane works on. */
+export interface DataPlaneOptions {
+  /** Shared with the strongswan container: strongswan.conf, the marker, the VICI socket. */
+  readonly runDirectory: string;
+  readonly exec: Exec;
+  readonly log: Log;
+  /** `/proc`, for tests. */
+  readonly proc?: string;
+}
+
+/** The data plane of a gateway. */
+export interface DataPlane {
+  /** The driver in use; undefined before {@linkcode DataPlane.ensure} has resolved once. */
+  readonly driver: Driver | undefined;
+  /**
+   * Makes fence, links, addresses, rules and routes as configured; the first time also detects the driver, writes
+   * strongswan.conf and then the marker that charon waits for. Calls queue. Resolves with what is wrong with the pod
+   * and can't be mended from in here, sorted.
+   *
+   * @throws Error the kernel refuses; nothing that was in place is taken away.
+   */
+  ensure(config: GatewayConfig): Promise<readonly string[]>;
+}
+
+/** A data plane that has done nothing yet. */
+export function createDataPlane({ runDirectory, exec, log, proc = "/proc" }: DataPlaneOptions): DataPlane {
+  const marker = `${runDirectory}/fenced`;
+  let driver: Driver | undefined;
+  /** The text that was applied, and what nft made of it: so that a change by hand is seen. */
+  let fence: { readonly text: string; readonly listed: string } | undefined;
+  let queue: Promise<unknown> = Promise.resolve();
+
+  async function start(config: GatewayConfig): Promise<Driver> {
+    const running = await runningDriver();
+    if (running) {
+      log.info("Data plane found running", { driver: running });
+      return running;
+    }
+    const detected = await detectDriver(config.agent.dataPlane, exec);
+    log.info("Data plane chosen", { driver: detected.driver, reason: detected.reason });
+    return detected.driver;
+  }
+
+  async function namespaceId(): Promise<string> {
+    return await Deno.readLink(`${proc}/self/ns/net`);
+  }
+
+  /** The driver of the charon that already runs in this network namespace, after a restart of the agent. */
+  async function runningDriver(): Promise<Driver | undefined> {
+    try {
+      const [namespace, name] = (await Deno.readTextFile(marker)).trim().split(" ");
+      if (namespace !== await namespaceId()) return undefined;
+      return name === "xfrm" || name === "libipsec" ? name : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  async function ensureFence(network: Network): Promise<void> {
+    const text = renderFence(network);
+    const list = () => exec(["nft", "-s", "list", "table", "inet", FENCE_TABLE]);
+    if (fence?.text === text) {
+      const { stdout } = await list();
+      if (stdout === fence.listed) return;
+      log.warn("The fence was changed by somebody else; put back");
+    }
+    await runOrThrow(exec, ["nft", "-f", "-"], { stdin: text });
+    const { code, stdout } = await list();
+    fence = code === 0 ? { text, listed: stdout } : undefined;
+  }
+
+  /** Only now may charon start. */
+  async function release(driver: Driver): Promise<void> {
+    const conf = renderStrongswanConf(driver, {
+      uplink: UPLINK,
+      paths: { viciSocket: `${runDirectory}/charon.vici`, log: "/dev/stdout" },
+    });
+    await replaceFile(`${runDirectory}/strongswan.conf`, conf);
+    await replaceFile(marker, `${await namespaceId()} ${driver}\n`);
+  }
+
+  async function ensure(config: GatewayConfig): Promise<readonly string[]> {
+    const chosen = driver ?? await start(config);
+    const network = networkOf(config, chosen);
+    await ensureFence(network);
+    const { lines, missing, before } = await applyPlan(planOf(network), exec);
+    if (lines.length) log.info("Links, addresses, rules and routes written", { lines });
+    if (driver === undefined) {
+      await release(chosen);
+      driver = chosen;
+    }
+    return [
+      ...await problemsOf(config, network, before),
+      ...missing.filter((device) => device !== UPLINK).map((device) => `${device} is missing`),
+    ].sort();
+  }
+
+  async function problemsOf(
+    { agent }: GatewayConfig,
+    network: Network,
+    kernel: KernelState,
+  ): Promise<string[]> {
+    const problems = uplinkProblems(network, agent.port.macAddress, kernel);
+    const forward = await readSetting(`${proc}/sys/net/ipv4/ip_forward`);
+    if (forward !== "1") {
+      problems.push(
+        `net.ipv4.ip_forward is ${forward}, so nothing is forwarded: the tuning plugin has not set it`,
+      );
+    }
+    if (agent.dataPlane !== "auto" && agent.dataPlane !== network.driver) {
+      problems.push(
+        `the data plane ${agent.dataPlane} is asked for, ${network.driver} runs until the pod is made anew`,
+      );
+    }
+    if (network.driver === "libipsec") {
+      for (const cidr of sharedRemotes(network)) {
+        problems.push(`two tunnels have the remote subnet ${cidr}, which libipsec can't tell apart`);
+      }
+    }
+    return problems;
+  }
+
+  return {
+    get driver() {
+      return driver;
+    },
+    ensure(config) {
+      const result = queue.then(() => ensure(config));
+      queue = result.catch(() => {});
+      return result;
+    },
+  };
+}
+
+/** What is wrong with net1: it is not ours to make, the NetworkAttachmentDefinition does. */
+export function uplinkProblems(network: Network, macAddress: string, kernel: KernelState): string[] {
+  const { device, address, prefixLength } = network.uplink;
+  const link = kernel.links.find(({ name }) => name === device);
+  if (!link) return [`${device} is missing: the port's NIC is not in this pod`];
+  const problems: string[] = [];
+  if (!link.up) problems.push(`${device} is down`);
+  if (link.mac !== undefined && link.mac.toLowerCase() !== macAddress.toLowerCase()) {
+    problems.push(`${device} has the MAC ${link.mac}, the port has ${macAddress}`);
+  }
+  if (!kernel.addresses.includes(`${device} ${address}/${prefixLength}`)) {
+    problems.push(`${device} has not the port's address ${address}/${prefixLength}`);
+  }
+  return problems;
+}
+
+async function readSetting(path: string): Promise<string> {
+  try {
+    return (await Deno.readTextFile(path)).trim();
+  } catch {
+    return "unreadable";
+  }
+}
+
+/** Writes a file that others read so that they see the old or the new one whole. */
+async function replaceFile(path: string, text: string): Promise<void> {
+  await Deno.writeTextFile(`${path}.new`, text, { mode: 0o644 });
+  await Deno.rename(`${path}.new`, path);
+}
