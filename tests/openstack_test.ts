@@ -332,23 +332,25 @@ Deno.test("attachPort() attaches, moves to another server only after the detach,
   assert.equal((await detachPort(at.os, at.owner, { portID: crypto.randomUUID() })).state, "detached");
 });
 
-Deno.test("attachPort() settles on one server when two calls race for the port", async () => {
+Deno.test("attachPort() says attached only of the server that has the port when two calls race for it", async () => {
   await using at = await place();
   const port = await at.port();
   const servers = [await at.judge.server("node-1"), await at.judge.server("node-2")];
-  await Promise.allSettled(
-    servers.map((server) => attachPort(at.os, at.owner, { portID: port.id, serverID: server.id })),
-  );
-  await until("the port on node-1", async () => {
-    try {
-      const { state } = await attachPort(at.os, at.owner, { portID: port.id, serverID: servers[0]!.id });
-      return state === "attached" ? true : undefined;
-    } catch (error) {
-      assert.ok(error instanceof OpenStackError);
-      return undefined;
-    }
-  });
-  assert.equal((await at.judge.get("ports", port.id)).device_id, servers[0]!.id);
+  const attach = (server: { id: string }, portID = port.id) =>
+    attachPort(at.os, at.owner, { portID, serverID: server.id });
+  await Promise.allSettled(servers.map((server) => attach(server)));
+  const { device_id: winner } = await at.judge.get("ports", port.id);
+  const [has, hasNot] = winner === servers[0]!.id ? servers : servers.toReversed();
+  assert.equal((await attach(has!)).state, "attached");
+  assert.equal((await attach(hasNot!)).state, "waiting");
+  // Nova may have told the port's server that it failed, and then never detaches: a new port is the way out of that.
+  const moved = async () => (await attach(hasNot!)).state === "attached" ? true : undefined;
+  try {
+    await until("the port on the other server", moved, 5_000);
+  } catch {
+    await deletePort(at.os, at.owner);
+    assert.equal((await attach(hasNot!, (await at.port()).id)).state, "attached");
+  }
 });
 
 Deno.test("attachPort() names port, owner and server when the server does not exist", async () => {

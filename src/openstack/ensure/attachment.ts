@@ -33,16 +33,12 @@ export async function attachPort(
   }
   try {
     await attachInterface(os, serverID, { portID, ...call });
-    return { state: "attached", why: "" };
   } catch (error) {
     const conflict = error instanceof OpenStackError && error.status === 409;
     // A server that is shown 404 after a race may have the port all the same, so any refusal of these is looked at.
     if (!isAmbiguous(error) && !conflict && !isNotFound(error)) throw failedTo(what, error);
-    const now = await read(os, owner, { portID, what, ...call });
-    if (now.device_id === serverID) return { state: "attached", why: "" };
-    if (now.device_id !== "") {
-      return { state: "waiting", why: `port ${portID} is in use by server ${now.device_id}` };
-    }
+    const seen = await look(os, owner, { portID, serverID, what, ...call });
+    if (seen) return seen;
     // "Port .. is still in use.": Nova has not yet finished a detach that Neutron shows as done.
     if (conflict && /still in use/i.test(error.message)) {
       return {
@@ -56,6 +52,21 @@ export async function attachPort(
       isNotFound(error) ? "see that the server exists in the credentials' project" : "",
     );
   }
+  // After a 200 too: of two servers asked at once, Nova has answered 200 to the one that did not get the port.
+  const seen = await look(os, owner, { portID, serverID, what, ...call });
+  return seen ?? { state: "waiting", why: `port ${portID} does not show server ${serverID} yet` };
+}
+
+/** Where the port is now; undefined when it is on no server. */
+async function look(
+  os: OpenStack,
+  owner: Owner,
+  options: CallOptions & { portID: string; serverID: string; what: string },
+): Promise<Attachment | undefined> {
+  const { serverID, ...rest } = options;
+  const { device_id: at } = await read(os, owner, rest);
+  if (at === serverID) return { state: "attached", why: "" };
+  return at === "" ? undefined : { state: "waiting", why: `port ${rest.portID} is in use by server ${at}` };
 }
 
 /** Asks for the detach of the owner's port from whatever server it is on. A port that is gone is detached. */
