@@ -45,8 +45,12 @@ export async function makeRouter(): Promise<void> {
   await run(["sysctl", "-qw", ...settings], { in: `ns:${ROUTER}` });
 }
 
+/** The links with their aliases and addresses; iproute2 shows the first in one listing, the second in another. */
 export async function readLinks(): Promise<Link[]> {
-  return JSON.parse(await run(["ip", "-n", ROUTER, "-j", "addr"]));
+  const links: Link[] = JSON.parse(await run(["ip", "-n", ROUTER, "-j", "link"]));
+  const held: Link[] = JSON.parse(await run(["ip", "-n", ROUTER, "-j", "addr"]));
+  const addresses = new Map(held.map((link) => [link.ifname, link.addr_info]));
+  return links.map((link) => ({ ...link, addr_info: addresses.get(link.ifname) ?? [] }));
 }
 
 /** The network namespace of a node now, undefined while the node is down. */
