@@ -199,7 +199,12 @@ export function createGatewayController(setup: GatewayControllerOptions): Gatewa
     gateways: () => gateways.list(),
     hasSynced: () => caches.every((cache) => cache.hasSynced()),
     async run(signal) {
-      await Promise.all(caches.map((cache) => cache.synced(signal)));
+      try {
+        await Promise.all(caches.map((cache) => cache.synced(signal)));
+      } catch (error) {
+        if (signal.aborted) return;
+        throw error;
+      }
       for (const gateway of gateways.list()) want(keyOf(gateway));
       await queue.run({ workers: setup.workers ?? 4, signal, reconcile });
     },

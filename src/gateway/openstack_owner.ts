@@ -38,14 +38,13 @@ export function placeOf({ gateway, options }: Pick<GatewayContext, "gateway" | "
   };
 }
 
-/** The outcome of a step whose call to OpenStack failed. Other errors pass on: they are faults of ours. */
+/** The outcome of a step whose call to OpenStack failed. */
 export function failedOutcome(
   reason: Reason,
   error: unknown,
   { signal }: Pick<GatewayContext, "signal">,
 ): Outcome {
   signal.throwIfAborted();
-  if (error instanceof TypeError || error instanceof RangeError) throw error;
   const retryMs = error instanceof OpenStackError ? Math.max(RETRY_MS, error.retryAfterMs ?? 0) : RETRY_MS;
   return { kind: "failed", reason, message: messageOf(error), retryMs };
 }

@@ -68,9 +68,12 @@ export async function ensureFinalizer(
   });
 }
 
-/** Runs the steps until one is not done; when that is the wait for a pinned address, the ones that render go on. */
-export async function runSteps(context: GatewayContext, steps: readonly Step[]): Promise<StepResult[]> {
-  const results: StepResult[] = [];
+/** Runs the steps, into `results`, until one is not done; when that is the wait for a pinned address, the ones that render go on. */
+export async function runSteps(
+  context: GatewayContext,
+  steps: readonly Step[],
+  results: StepResult[],
+): Promise<void> {
   let stopped = false;
   for (const step of steps) {
     const ahead = stopped && context.facts.awaitingFloatingIP && context.options.renderAhead && step.ahead;
@@ -82,7 +85,6 @@ export async function runSteps(context: GatewayContext, steps: readonly Step[]):
     if (stopped) break;
     stopped = true;
   }
-  return results;
 }
 
 /** When to look again: as the first step that is not done says, with up to a fifth more so that gateways spread. */
@@ -120,9 +122,15 @@ export async function reconcileGateway(
     signal,
     saveFacts: () => writeStatus(deps, current, { facts, conditions: before, signal }),
   };
-  const results = await runSteps(context, options.steps);
-  const conditions = summarise(current, results, options.steps, deps.now());
-  await writeStatus(deps, current, { facts, conditions, signal });
+  const results: StepResult[] = [];
+  let conditions: Condition[] = [];
+  try {
+    await runSteps(context, options.steps, results);
+  } finally {
+    // Also after a fault that no step expected: what was reached before it is so.
+    conditions = summarise(current, results, options.steps, deps.now());
+    await writeStatus(deps, current, { facts, conditions, signal });
+  }
   return {
     requeueAfterMs: requeueAfter(results, options.random),
     transitions: transitionsOf(before, conditions),

@@ -44,7 +44,6 @@ export const access: Step = {
       return { kind: "done" };
     } catch (error) {
       context.signal.throwIfAborted();
-      if (error instanceof TypeError) throw error;
       return { kind: "failed", reason: "DeploymentUnavailable", message: messageOf(error), retryMs: 15_000 };
     }
   },

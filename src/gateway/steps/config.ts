@@ -230,7 +230,6 @@ export const config: Step = {
       return await render(context);
     } catch (error) {
       context.signal.throwIfAborted();
-      if (error instanceof TypeError) throw error;
       return { kind: "failed", reason: "RenderFailed", message: messageOf(error), retryMs: 15_000 };
     }
   },

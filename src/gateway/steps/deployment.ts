@@ -96,7 +96,6 @@ export const deployment: Step = {
       };
     } catch (error) {
       context.signal.throwIfAborted();
-      if (error instanceof TypeError) throw error;
       return { kind: "failed", reason: "DeploymentUnavailable", message: messageOf(error), retryMs: 15_000 };
     }
   },

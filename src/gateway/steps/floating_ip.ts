@@ -1,4 +1,5 @@
 // Step 6: the floating IP. A pinned one that sits on another port is waited for, never taken.
+import { nameOf } from "../../api/ipsec_gateway.ts";
 import { ensureFloatingIP } from "../../openstack/ensure/floating_ip.ts";
 import type { Step } from "../context.ts";
 import { pinnedTag } from "../names.ts";
@@ -14,6 +15,16 @@ export const floatingIP: Step = {
     const { gateway, facts, signal } = context;
     const pinnedAddress = gateway.spec.endpoint?.floatingIP;
     const { externalNetworkID } = placeOf(context);
+    if (pinnedAddress === undefined && externalNetworkID === undefined) {
+      return {
+        kind: "failed",
+        reason: "EnsureFIPFailed",
+        message: `Cannot make a floating IP for IPsecGateway ${
+          nameOf(gateway)
+        }: no external network is named; set spec.openstack.externalNetworkID or the operator's --external-network-id`,
+        retryMs: 60_000,
+      };
+    }
     try {
       const result = await ensureFloatingIP(cloudOf(context), ownerOf(gateway), {
         portID: facts.port?.id ?? "",
