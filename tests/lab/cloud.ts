@@ -151,6 +151,12 @@ export interface Cloud {
   detach(server: string, port: string): Promise<void>;
 }
 
+/**
+ * No connection is kept: Deno 2.9 sends a request again, a POST too, when a kept connection is closed without an answer,
+ * and a test that cuts connections must know how often it has asked.
+ */
+const client = Deno.createHttpClient({ poolMaxIdlePerHost: 0 });
+
 /** `security-groups` → `security_group`, the key of one object in Neutron's bodies. */
 function singular(collection: string): string {
   return collection.replaceAll("-", "_").replace(/s$/, "");
@@ -167,6 +173,7 @@ export async function connect(login: Login, options: { signal?: AbortSignal } = 
   const send = async (method: string, url: string, body?: unknown, headers?: HeadersInit) => {
     const deadline = AbortSignal.timeout(60_000);
     const response = await fetch(url, {
+      client,
       method,
       headers: {
         "Content-Type": "application/json",
