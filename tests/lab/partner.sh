@@ -11,7 +11,11 @@ PARTNER=ipo-partner PHOST=ipo-phost ROUTER=ipo-router
 IP=203.0.113.250
 
 up() {
-  any_alive "$RUN/charon.pid" && { echo "partner: already up"; return; }
+  # A fabric that was taken down took the partner's wire with it.
+  if any_alive "$RUN/charon.pid" && ip -n $ROUTER link show ext-partner > /dev/null 2>&1; then
+    echo "partner: already up"
+    return
+  fi
   ip -n $ROUTER link show br-ext > /dev/null 2>&1 || {
     echo "partner: cannot start: there is no br-ext in $ROUTER; start the fabric first" >&2
     exit 1

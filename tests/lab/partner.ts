@@ -273,3 +273,32 @@ export async function phostSend(
   });
   return stdout;
 }
+
+const USAGE =
+  `usage: partner.ts load < connections.json    (a list of PartnerConnection; its keys stay out of argv)
+       partner.ts sas | log
+       partner.ts initiate IKE CHILD | terminate IKE
+       partner.ts send TEXT SOCAT-ADDRESS      from the host behind the partner`;
+
+if (import.meta.main) {
+  const [verb, ...args] = Deno.args;
+  // deno-lint-ignore no-console -- a command's output
+  const say = (text: string) => console.log(text);
+  const need = (index: number): string => {
+    const value = args[index];
+    if (value === undefined) {
+      say(USAGE);
+      Deno.exit(2);
+    }
+    return value;
+  };
+  let ok = true;
+  if (verb === "load") await load(JSON.parse(await new Response(Deno.stdin.readable).text()));
+  else if (verb === "sas") say(JSON.stringify(await sas(), null, 2));
+  else if (verb === "log") say(await log());
+  else if (verb === "initiate") ok = await initiate(need(0), need(1));
+  else if (verb === "terminate") ok = await terminate(need(0));
+  else if (verb === "send") say(await phostSend(need(0), need(1)));
+  else need(Infinity);
+  Deno.exit(ok ? 0 : 1);
+}

@@ -14,7 +14,7 @@ up)
   : > "$RUN/log"
   daemon "$RUN/pid" "$RUN/log" deno run -A --quiet --no-lock proxy/main.ts \
     --listen "${PROXY_URL#http://}" --control "${PROXY_CONTROL_URL#http://}" --host "$LAB_IP"
-  until_true 15 curl -sf "$PROXY_CONTROL_URL/rules" || {
+  until_true 15 curl -sf --noproxy '*' "$PROXY_CONTROL_URL/rules" || {
     echo "proxy: does not answer after 15 s" >&2
     tail -5 "$RUN/log" >&2
     exit 1
@@ -29,7 +29,7 @@ down)
 status)
   any_alive "$RUN/pid" || { echo "proxy: down"; exit 1; }
   echo "proxy: up, pid $(pid_of "$RUN/pid"), log $RUN/log"
-  curl -s "$PROXY_CONTROL_URL/rules"
+  curl -s --noproxy '*' "$PROXY_CONTROL_URL/rules"
   echo
   ;;
 *)

@@ -88,9 +88,11 @@ export async function applyRouter(
     here.add(name);
     lines.push(`link add ${name} type bridge`, `link set ${name} mtu ${network.mtu} up`);
   }
+  const bridges = new Set(world.networks.map(bridge));
+  for (const name of here) if (name.startsWith("br-") && !bridges.has(name)) lines.push(`link del ${name}`);
   const wanted = new Set(routerAddresses(world));
   const held = new Set(
-    links.filter((link) => link.ifname.startsWith("br-")).flatMap((link) =>
+    links.filter((link) => bridges.has(link.ifname)).flatMap((link) =>
       link.addr_info.filter((each) => each.family === "inet").map((each) =>
         `${link.ifname} ${each.local}/${each.prefixlen}`
       )
