@@ -193,8 +193,10 @@ export function startCache<T extends KubeObject>(
             body: JSON.stringify(event.object),
           });
         }
-        if (event.type === "BOOKMARK") silenceMs = Math.min(silenceMs, bookmarkSilenceMs);
-        else if (event.type === "DELETED") drop(slim(event.object));
+        if (event.type === "BOOKMARK") {
+          silenceMs = Math.min(silenceMs, bookmarkSilenceMs);
+          listen();
+        } else if (event.type === "DELETED") drop(slim(event.object));
         else put(slim(event.object));
         const seen = event.object.metadata?.resourceVersion;
         if (seen) advance(seen);

@@ -197,10 +197,12 @@ export function createKubeClient(
         );
       };
       try {
-        return readLines(await call(request, { link, take }), () => {
+        const body = await call(request, { link, take });
+        const close = () => {
           link.abort(new Error("The stream was closed"));
           link[Symbol.dispose]();
-        });
+        };
+        return readLines(body, { signal: link.signal, close });
       } catch (error) {
         link[Symbol.dispose]();
         throw error;

@@ -13,6 +13,8 @@ export interface RecordedRequest {
   headers: Headers;
   /** Parsed JSON, if there was any. */
   body: unknown;
+  /** The client's port: which connection it came by. */
+  port: number;
 }
 
 /** Answers instead of the server, or lets it go on with undefined. */
@@ -39,6 +41,8 @@ export interface LoopbackApiServer extends AsyncDisposable {
   /** From now on the open watches say nothing more, and stay open. */
   muteWatches(): void;
   watches(): number;
+  /** Connections that are open, by the kernel's table (both ends count, as they are in one process). */
+  sockets(): Promise<number>;
 }
 
 interface Watcher {
@@ -174,7 +178,7 @@ export function startLoopbackApiServer(): LoopbackApiServer {
     return Response.json(store(path, old, "DELETED"));
   }
 
-  async function handle(request: Request): Promise<Response> {
+  async function handle(request: Request, port: number): Promise<Response> {
     const url = new URL(request.url);
     const text = await request.text();
     const recorded: RecordedRequest = {
@@ -183,6 +187,7 @@ export function startLoopbackApiServer(): LoopbackApiServer {
       query: url.searchParams,
       headers: request.headers,
       body: text ? JSON.parse(text) : undefined,
+      port,
     };
     requests.push(recorded);
     const instead = await server.intercept(recorded);
@@ -197,7 +202,10 @@ export function startLoopbackApiServer(): LoopbackApiServer {
     return /s$/.test(url.pathname) ? list(url.pathname, url.searchParams) : statusAnswer(404, "NotFound");
   }
 
-  const http = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {} }, handle);
+  const http = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen: () => {} },
+    (request, { remoteAddr }) => handle(request, remoteAddr.port),
+  );
   function each(act: (watcher: Watcher) => void): void {
     for (const watcher of [...watchers]) act(watcher);
   }
@@ -236,10 +244,20 @@ export function startLoopbackApiServer(): LoopbackApiServer {
         );
       }
     },
-    cutWatches: () => each((watcher) => leave(watcher, (controller) => controller.error(new Error("cut")))),
+    cutWatches() {
+      // Deno prints the stack of what a body fails with; one line of it is enough.
+      const cut = Object.assign(new Error("cut"), { stack: "(a watch was cut, as the test wants)" });
+      each((watcher) => leave(watcher, (controller) => controller.error(cut)));
+    },
     endWatches: () => each((watcher) => leave(watcher, (controller) => controller.close())),
     muteWatches: () => each((watcher) => watcher.muted = true),
     watches: () => watchers.size,
+    async sockets() {
+      // proc(5): local and remote address as hex, then the state; 01 is ESTABLISHED, 08 CLOSE_WAIT.
+      const port = http.addr.port.toString(16).toUpperCase().padStart(4, "0");
+      const open = new RegExp(`:(${port} \\S+|\\S+:${port}) (01|08) `, "g");
+      return [...(await Deno.readTextFile("/proc/self/net/tcp")).matchAll(open)].length;
+    },
     async [Symbol.asyncDispose]() {
       server.endWatches();
       await http.shutdown();
