@@ -242,7 +242,7 @@ Deno.test("createQueue() holds client-go's rules for any sequence of calls", asy
           await at.clock.advance(300_000);
         }
         assert.deepEqual(violations, []);
-      assert.deepEqual([...owed], []);
+        assert.deepEqual([...owed], []);
         assert.equal(running.size, 0);
         assert.equal(at.queue.waiting(), 0);
         assert.deepEqual(await at.stop(), []);
