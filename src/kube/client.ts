@@ -30,7 +30,8 @@ export interface KubeClient {
    * One call; resolves with the parsed JSON of the answer (undefined when it is empty).
    *
    * 429 is waited out as `Retry-After` says, 503 too when it has one or the call only reads; a GET that met a cut
-   * connection is sent again. All within the call's deadline, at most {@linkcode MAX_RETRIES} times.
+   * connection is sent again. (Deno 2.9 itself sends a request again, a POST too, when a kept connection was closed
+   * before the answer: what is written must be safe to write twice, as apply, versions and names make it.) All within the call's deadline, at most {@linkcode MAX_RETRIES} times.
    *
    * @throws KubeError for every answer but 2xx, no answer, or the deadline; the signal's reason when it aborted.
    */

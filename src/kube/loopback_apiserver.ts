@@ -97,10 +97,12 @@ export function startLoopbackApiServer(): LoopbackApiServer {
 
   function store(path: string, object: KubeObject, type?: string): KubeObject {
     const old = objects.get(path);
+    const namespace = /\/namespaces\/([^/]+)\//.exec(path)?.[1];
     const stored: KubeObject = {
       ...object,
       metadata: {
         ...object.metadata,
+        ...namespace ? { namespace } : {},
         uid: old?.metadata?.uid ?? object.metadata?.uid ?? crypto.randomUUID(),
         resourceVersion: String(++version),
         managedFields: [{ manager: "loopback" }],
