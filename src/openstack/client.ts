@@ -8,7 +8,7 @@ import type {
   Service,
 } from "./contract.ts";
 import { OpenStackError } from "./errors.ts";
-import { type Call, errorOf, send, type Transport } from "./http.ts";
+import { type Call, Clients, errorOf, send, type Transport } from "./http.ts";
 import { Keystone, type Session } from "./keystone.ts";
 
 export interface OpenStackClientOptions {
@@ -43,7 +43,7 @@ export class OpenStackClient implements OpenStack, AsyncDisposable {
       fetch: options.fetch ?? fetch,
       now: options.now ?? Date.now,
       onRequest: options.onRequest ?? (() => {}),
-      ...(cloud.caCert === undefined ? {} : { client: Deno.createHttpClient({ caCerts: [cloud.caCert] }) }),
+      clients: new Clients(cloud.caCert),
     };
     this.#keystone = new Keystone(cloud, { transport: this.#transport, timeoutMs: this.#readTimeoutMs });
   }
@@ -63,7 +63,7 @@ export class OpenStackClient implements OpenStack, AsyncDisposable {
 
   [Symbol.asyncDispose](): Promise<void> {
     this.#keystone[Symbol.dispose]();
-    this.#transport.client?.close();
+    this.#transport.clients[Symbol.dispose]();
     return Promise.resolve();
   }
 
