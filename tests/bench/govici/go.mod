@@ -1,0 +1,5 @@
+module ipsec-operator/tests/bench/govici
+
+go 1.24
+
+require github.com/strongswan/govici v0.8.1
