@@ -4,13 +4,14 @@
 // The runtime that is put into them comes from Deno's own download, or, where `./run` found that this cannot be reached,
 // from the pair deno + denort of an older release in the cache. What was compiled from the same sources is kept.
 import { createHash } from "node:crypto";
-import { dirname, join, relative } from "node:path";
+import { dirname, join, relative, resolve } from "node:path";
 
 const ROOT = join(import.meta.dirname ?? ".", "../..");
 const FALLBACK_RELEASE = "2.6.10";
 const SOURCES = ["deno.json", "deno.lock", "mod.ts", "src", "status_agent", "tests/lab/compile.ts"];
 
-interface Target {
+export interface Target {
+  /** Path of the executable; relative ones are taken from the root of the tree, as entry's are. */
   readonly out: string;
   readonly entry: string;
   /**
@@ -30,19 +31,13 @@ const TARGETS: readonly Target[] = [
   {
     out: "dist/status-agent",
     entry: "status_agent/main.ts",
-    flags: [
-      "--allow-net",
-      "--allow-read",
-      "--allow-env",
-      "--allow-sys",
-      // A unix socket is opened for writing too.
-      "--allow-write=/run,/var/run,/proc/sys/net",
-      "--allow-run=ip,nft,conntrack,sysctl",
-    ],
+    // Deno lets nothing less read /proc (net.ipv4.ip_forward, a process's network namespace). The container is the fence.
+    flags: ["--allow-all"],
   },
 ];
 
-interface Compiler {
+export interface Compiler {
+  /** The way it was got, for people. */
   readonly name: string;
   readonly deno: string;
   readonly env: Readonly<Record<string, string>>;
@@ -53,7 +48,7 @@ async function exists(path: string): Promise<boolean> {
 }
 
 /** The Deno that compiles, and how it finds its denort. */
-async function findCompiler(): Promise<Compiler> {
+export async function findCompiler(): Promise<Compiler> {
   const home = Deno.env.get("XDG_CACHE_HOME") ?? join(Deno.env.get("HOME") ?? "/root", ".cache");
   const cache = Deno.env.get("IPSEC_OPERATOR_CACHE") ?? join(home, "ipsec-operator");
   const reach = await Deno.readTextFile(join(cache, "reach/denort")).catch(() => "");
@@ -97,8 +92,9 @@ async function keyOf(target: Target, compiler: Compiler): Promise<string> {
   return hash.digest("hex");
 }
 
-async function compile(target: Target, compiler: Compiler): Promise<void> {
-  const out = join(ROOT, target.out);
+/** Compiles one executable. Throws when the compiler fails; what it said is on stderr. */
+export async function compile(target: Target, compiler: Compiler): Promise<void> {
+  const out = resolve(ROOT, target.out);
   await Deno.mkdir(dirname(out), { recursive: true });
   const { code } = await new Deno.Command(compiler.deno, {
     args: ["compile", "--quiet", "--frozen", "--no-prompt", ...target.flags, "--output", out, target.entry],
@@ -111,19 +107,23 @@ async function compile(target: Target, compiler: Compiler): Promise<void> {
   if (code !== 0) throw new Error(`Cannot compile ${target.entry} with ${compiler.name}: exit code ${code}`);
 }
 
-const compiler = await findCompiler();
-console.info(`compiled by ${compiler.name}`);
-for (const target of TARGETS) {
-  const started = performance.now();
-  const key = await keyOf(target, compiler);
-  const keyFile = join(ROOT, `${target.out}.key`);
-  const kept = !Deno.args.includes("--force") && await exists(join(ROOT, target.out)) &&
-    await Deno.readTextFile(keyFile).catch(() => "") === key;
-  if (!kept) {
-    await compile(target, compiler);
-    await Deno.writeTextFile(keyFile, key);
+async function main(): Promise<void> {
+  const compiler = await findCompiler();
+  console.info(`compiled by ${compiler.name}`);
+  for (const target of TARGETS) {
+    const started = performance.now();
+    const key = await keyOf(target, compiler);
+    const keyFile = join(ROOT, `${target.out}.key`);
+    const kept = !Deno.args.includes("--force") && await exists(join(ROOT, target.out)) &&
+      await Deno.readTextFile(keyFile).catch(() => "") === key;
+    if (!kept) {
+      await compile(target, compiler);
+      await Deno.writeTextFile(keyFile, key);
+    }
+    const { size } = await Deno.stat(join(ROOT, target.out));
+    const seconds = ((performance.now() - started) / 1000).toFixed(1);
+    console.info(`${target.out}: ${Math.round(size / 1e6)} MB, ${kept ? "unchanged" : `${seconds} s`}`);
   }
-  const { size } = await Deno.stat(join(ROOT, target.out));
-  const seconds = ((performance.now() - started) / 1000).toFixed(1);
-  console.info(`${target.out}: ${Math.round(size / 1e6)} MB, ${kept ? "unchanged" : `${seconds} s`}`);
 }
+
+if (import.meta.main) await main();
