@@ -16,33 +16,35 @@ wants() { # PART WANTED...
 
 # prepare PART...: installs and builds; long things side by side.
 prepare() {
-  step "packages" install_packages
-  step "Deno" install_deno
+  step "packages" "$LAB/call.sh" install_packages || return 1
+  step "Deno" "$LAB/call.sh" install_deno || return 1
   say "         Deno: $(cat "$CACHE/how-deno")"
   if wants k8s "$@" && ! "$LAB/k8s/build.sh" --check; then
-    step "Go" install_go
+    step "Go" "$LAB/call.sh" install_go || return 1
     say "         Go: $(cat "$CACHE/how-go")"
   fi
   ! wants k8s "$@" || step_bg "Kubernetes: build and images" "$LAB/k8s.sh" prepare
   ! wants openstack "$@" || step_bg "OpenStack: install" "$LAB/openstack.sh" prepare
-  step_bg "Deno modules" fetch_modules
-  if wants all "$@"; then step_bg "Deno for compiling" install_denort; fi
-  step_wait
+  step_bg "Deno modules" "$LAB/call.sh" fetch_modules
+  ! wants all "$@" || step_bg "Deno for compiling" "$LAB/call.sh" install_denort
+  step_wait || return 1
   ! wants all "$@" || say "         deno compile: $(cat "$CACHE/how-compile")"
 }
 
 lab_up() {
   # whichever needs the bridge finds it: both may then start side by side
-  bridge_up
+  bridge_up || return 1
   ! wants k8s "$@" || step_bg "Kubernetes: up" "$LAB/k8s.sh" up
   ! wants openstack "$@" || step_bg "OpenStack: up" "$LAB/openstack.sh" up
-  step_wait
+  step_wait || return 1
   if "$LAB/k8s.sh" status > /dev/null && "$LAB/openstack.sh" status > /dev/null; then
-    step "nodes joined with servers" "$LAB/join.sh"
-    ! wants partner "$@" || step "fabric: up" "$LAB/fabric.sh" up
+    step "nodes joined with servers" "$LAB/join.sh" || return 1
   fi
-  if wants partner "$@"; then step "partner: up" "$LAB/partner.sh" up; fi
-  if wants all "$@"; then step "fault proxy: up" "$LAB/proxy.sh" up; fi
+  if wants partner "$@"; then
+    step "fabric: up" "$LAB/fabric.sh" up || return 1
+    step "partner: up" "$LAB/partner.sh" up || return 1
+  fi
+  if wants all "$@"; then step "fault proxy: up" "$LAB/proxy.sh" up || return 1; fi
 }
 
 lab_down() {

@@ -169,3 +169,11 @@ P
   rm -rf "$work"
   "$1/deno" --version
 }
+
+static_checks() {
+  deno fmt --check --quiet
+  deno lint --quiet
+  deno task check
+  deno run -A tests/checks/imports.ts
+  deno run -A crds/generate.ts --check
+}
