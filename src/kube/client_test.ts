@@ -208,7 +208,7 @@ Deno.test("stream() ends its connection when its reader leaves, and is not bound
       timeoutMs: 50,
     });
     let count = 0;
-    setTimeout(() => api.put(MAPS, { metadata: { name: "y", namespace: "a" } }), 100);
+    setTimeout(() => api.put(MAPS, { metadata: { name: "y", namespace: "a" } }), 600);
     for await (const _line of lines) if (++count === 2) break;
     assert.equal(count, 2);
   }

@@ -102,14 +102,22 @@ export async function runElection(
     return true;
   }
 
+  /** Gives the lease back, if it is ours. A renewal that was cut off may still have been written: then once more. */
   async function release(): Promise<void> {
-    const lease = seen?.lease;
-    if (lease?.spec?.holderIdentity !== identity) return;
-    const now = formatMicroTime(clock.date());
-    const spec = { ...lease.spec, holderIdentity: "", leaseDurationSeconds: 1, renewTime: now };
+    let lease = seen?.lease;
     try {
-      await replace(client, LEASES, { object: { ...lease, spec }, timeoutMs: 2_000 });
-      tell.info("Lease released");
+      for (let attempt = 0; lease?.spec?.holderIdentity === identity; attempt++) {
+        const now = formatMicroTime(clock.date());
+        const spec = { ...lease.spec, holderIdentity: "", leaseDurationSeconds: 1, renewTime: now };
+        try {
+          await replace(client, LEASES, { object: { ...lease, spec }, timeoutMs: 2_000 });
+          tell.info("Lease released");
+          return;
+        } catch (error) {
+          if (!isConflict(error) || attempt > 2) throw error;
+          lease = await get(client, LEASES, { namespace, name, timeoutMs: 2_000 });
+        }
+      }
     } catch (error) {
       tell.warn("Cannot release the lease; it runs out by itself", { error: error as Error });
     }

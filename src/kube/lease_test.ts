@@ -9,7 +9,7 @@ import { type LoopbackApiServer, startLoopbackApiServer } from "./loopback_apise
 const COLLECTION = "/apis/coordination.k8s.io/v1/namespaces/ops/leases";
 const PATH = `${COLLECTION}/lock`;
 /** The real times by ten; a lease's duration is stored in whole seconds. */
-const TIMES = { leaseMs: 1_000, renewDeadlineMs: 600, retryMs: 50 };
+const TIMES = { leaseMs: 1_000, renewDeadlineMs: 800, retryMs: 50 };
 
 function lease(api: LoopbackApiServer): NonNullable<Lease["spec"]> {
   return (api.read(PATH) as Lease | undefined)?.spec ?? {};
