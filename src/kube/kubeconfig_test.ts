@@ -1,3 +1,5 @@
+// Before client-node, as everywhere.
+import "./worker_threads_shim.ts";
 import assert from "node:assert/strict";
 import { CoreV1Api, CustomObjectsApi } from "@kubernetes/client-node";
 import { findConnection } from "./connect.ts";
