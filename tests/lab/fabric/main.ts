@@ -19,7 +19,9 @@ import { nodeOf, readWorld, type World } from "./world.ts";
 
 const POLL_MS = 2000;
 /** Each so many polls everything is read again, not only what changes often. */
-const FULL_EVERY = 5;
+const FULL_EVERY = 15;
+/** A step that takes longer is worth a line: the machine is overloaded, and the fabric late. */
+const SLOW_MS = 1500;
 /** A change file may be touched before the change is committed; so a second look follows the first. */
 const SETTLE_MS = 400;
 
@@ -123,23 +125,23 @@ if (import.meta.main) {
   let linkGone = false;
   if (!values.once) watchLinks(() => linkGone = true);
   let seen = await modified(values.changed);
-  for (let turn = 0, full = true;; turn++) {
+  for (let turn = 0, woken = false;; turn++) {
     const started = performance.now();
     try {
-      await fabric.step(full || turn % FULL_EVERY === 0);
+      await fabric.step(turn % FULL_EVERY === 0);
     } catch (error) {
       log(`step failed: ${error instanceof Error ? error.message : error}`);
     }
-    if (turn === 0) log(`first step took ${Math.round(performance.now() - started)} ms`);
+    const took = Math.round(performance.now() - started);
+    if (turn === 0 || took > SLOW_MS) log(`${turn === 0 ? "first" : "slow"} step took ${took} ms`);
     if (values.once) break;
-    const settle = full;
-    full = false;
-    for (const end = performance.now() + (settle ? SETTLE_MS : POLL_MS); performance.now() < end;) {
+    const pause = woken ? SETTLE_MS : POLL_MS;
+    woken = false;
+    for (const end = performance.now() + pause; performance.now() < end && !woken && !linkGone;) {
       const now = await modified(values.changed);
-      if (now !== seen) full = true;
+      woken = now !== seen;
       seen = now;
-      if (full || linkGone) break;
-      await new Promise((resolve) => setTimeout(resolve, 100));
+      if (!woken) await new Promise((resolve) => setTimeout(resolve, 50));
     }
     linkGone = false;
   }
