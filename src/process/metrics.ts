@@ -43,13 +43,15 @@ function codeLabel(code: number): string {
 export function createMetrics({ version }: { version: string }): Metrics {
   const registry = new Registry();
   const registers = [registry];
-  const process = Object.entries(PROCESS_METRICS).map(([name, help]) => ({
-    name,
+  const process = new Map<string, Counter | Gauge>();
+  const setProcess = (name: string, value: number) => {
+    const options = { name, help: PROCESS_METRICS[name] ?? name, registers };
     // Prometheus' own type for it, although it is set and not counted here.
-    metric: name.endsWith("_total")
-      ? new Counter({ name, help, registers })
-      : new Gauge({ name, help, registers }),
-  }));
+    const metric = process.get(name) ?? (name.endsWith("_total") ? new Counter(options) : new Gauge(options));
+    process.set(name, metric);
+    metric.reset();
+    metric.inc(value);
+  };
   new Gauge({
     name: "ipsec_operator_build_info",
     help: "Always 1; the version is its label",
@@ -172,11 +174,7 @@ export function createMetrics({ version }: { version: string }): Metrics {
   return {
     registry,
     async text() {
-      const stats = await processStats();
-      for (const { name, metric } of process) {
-        metric.reset();
-        metric.inc(stats[name] ?? 0);
-      }
+      for (const [name, value] of Object.entries(await processStats())) setProcess(name, value);
       return await registry.metrics();
     },
     queue(name) {
