@@ -77,16 +77,15 @@ pack_strongswan() {
   pack strongswan "$root" --env STRONGSWAN_CONF=/run/ipsec/strongswan.conf --cmd '["/usr/local/sbin/charon-supervisor"]'
 }
 
-# import NAME: into each running node that has not got exactly this archive. nsenter -p too: ctr checks the pid namespace
-# of its client against the mounts it makes.
+# import INIT: gives the node whose first process INIT names each archive that it has not got yet. nsenter -p too: ctr checks
+# the pid namespace of its client against the mounts it makes.
 import() {
-  local name=$1 init node have
-  for init in "$K8S_RUN"/pids/node*.init; do
-    [ -e "$init" ] || continue
-    node=$(basename "$init" .init)
+  local name node have
+  node=$(basename "$1" .init)
+  for name in controller status-agent strongswan; do
     have=$K8S_RUN/nodes/$node/image-$name
     [ "$(cat "$have" 2> /dev/null)" != "$(cat "$IMAGES/$name.key")" ] || continue
-    nsenter -t "$(cat "$init")" -m -n -p ctr -n k8s.io images import --snapshotter overlayfs "$IMAGES/$name.tar" > /dev/null
+    nsenter -t "$(cat "$1")" -m -n -p ctr -n k8s.io images import --snapshotter overlayfs "$IMAGES/$name.tar" > /dev/null || return 1
     cp "$IMAGES/$name.key" "$have"
     echo "$node has $(reference "$name")"
   done
@@ -99,4 +98,10 @@ fresh controller "$REPO/dist/controller" || pack_controller
 fresh status-agent "$REPO/dist/status-agent" || pack_status_agent
 fresh strongswan "$REPO"/charts/images/strongswan/{charon-supervisor,nat-apply} || pack_strongswan
 [ "${1:-}" != --no-import ] || exit 0
-for name in controller status-agent strongswan; do import $name; done
+imports=()
+for init in "$K8S_RUN"/pids/node*.init; do
+  [ -e "$init" ] || continue
+  import "$init" &
+  imports+=($!)
+done
+for import in "${imports[@]}"; do wait "$import"; done

@@ -97,9 +97,14 @@ export function summarise(
     }
   }
   const broken = new Set(parts.filter((part) => part.code !== 0).map((part) => part.suite));
+  const failedSteps = cases.filter((one) => one.outcome === "failed" && one.name.includes(" > "));
   for (const one of cases) {
     const name = `${one.suite}: ${one.name}`;
-    if (one.outcome === "failed") failures.push(`${name}: ${one.message}`);
+    // A test that failed because of a step is that step's failure, not one more.
+    const ofStep = failedSteps.some((step) =>
+      step.suite === one.suite && step.name.startsWith(`${one.name} > `)
+    );
+    if (one.outcome === "failed" && !ofStep) failures.push(`${name}: ${one.message}`);
     // Behind a failed hook all tests of a suite read "skipped".
     if (one.outcome !== "skipped" || broken.has(one.suite)) continue;
     const reason = list.get(name);

@@ -56,6 +56,12 @@ Deno.test("summarise() does not call tests left out when their suite failed befo
   assert.deepEqual([report.failed, report.notRun.length], [1, 0]);
 });
 
+Deno.test("summarise() counts a test that failed by its step once", () => {
+  const cases: Case[] = ["t", "t > step", "u"].map((name) => ({ ...passing(name), outcome: "failed" }));
+  const { failures } = summarise([{ suite: "a", code: 1 }], { cases, list: new Map() });
+  assert.deepEqual(failures, ["a: t > step: ", "a: u: "]);
+});
+
 Deno.test("summarise() names the ten slowest tests, without their steps", () => {
   const cases = Array.from({ length: 12 }, (_, i) => passing(`t${i}`, i)).concat(passing("t1 > step", 99));
   const { slowest } = summarise([{ suite: "a", code: 0 }], { cases, list: new Map() });
