@@ -211,6 +211,8 @@ export function createDoubleServices(settings: Settings): DoubleServices {
       items.ports?.some((one) => (one.security_groups as string[]).includes(item.id))
     ) throw new Refusal(409, "SecurityGroupInUse");
     items[collection] = items[collection]?.filter((one) => one !== item) ?? [];
+    items["security-group-rules"] =
+      items["security-group-rules"]?.filter((rule) => rule.security_group_id !== item.id) ?? [];
     for (const fip of items.floatingips ?? []) {
       if (collection === "ports" && fip.port_id === item.id) fip.port_id = null;
     }

@@ -103,3 +103,16 @@ export function failedTo(what: string, error: unknown, todo = ""): Error {
     ...(error.retryAfterMs === undefined ? {} : { retryAfterMs: error.retryAfterMs }),
   }, { cause: error });
 }
+
+/**
+ * Runs `work`; an error of a call that nobody has named yet gets `what` in front, as by `failedTo`.
+ * @param what completes "Cannot ...": "make the port of NAME ready"
+ */
+export async function naming<T>(what: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof OpenStackError && !error.message.startsWith("Cannot ")) throw failedTo(what, error);
+    throw error;
+  }
+}

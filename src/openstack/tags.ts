@@ -8,24 +8,17 @@ import { parseBody } from "./pages.ts";
 const known = new WeakMap<OpenStack, Promise<boolean>>();
 
 /**
- * True when the cloud can tag security groups, ports and floating IPs. Asked once per `os`, and before anything is
- * created. Some clouds have no tags (an API gateway that answers 404 to them).
+ * True when the cloud can tag security groups, ports and floating IPs. Asked before anything is created, and once per
+ * `os`. Some clouds have no tags, and an API gateway that answers 404 to them and perhaps to this question too: that
+ * answer counts, but is asked for again, since it can also be a passing fault.
  */
 export async function supportsTags(os: OpenStack, options: CallOptions = {}): Promise<boolean> {
-  const asked = known.get(os) ?? ask(os, options);
+  const asked = known.get(os) ?? listExtensions(os, options).then((all) => all.has("standard-attr-tag"));
   known.set(os, asked);
   try {
     return await asked;
   } catch (error) {
     known.delete(os);
-    throw error;
-  }
-}
-
-async function ask(os: OpenStack, options: CallOptions): Promise<boolean> {
-  try {
-    return (await listExtensions(os, options)).has("standard-attr-tag");
-  } catch (error) {
     if (isNotFound(error)) return false;
     throw error;
   }

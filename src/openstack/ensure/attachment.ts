@@ -1,6 +1,6 @@
 // A port on a server. Nova does both ways later than it answers, so the truth is always the port's `device_id`.
 import type { OpenStack } from "../contract.ts";
-import { failedTo, isAmbiguous, isNotFound, OpenStackError } from "../errors.ts";
+import { failedTo, isAmbiguous, isNotFound, naming, OpenStackError } from "../errors.ts";
 import { type CallOptions, getPort, type NeutronPort } from "../neutron.ts";
 import { attachInterface, detachInterface } from "../nova.ts";
 import type { Owner } from "./owner.ts";
@@ -13,7 +13,18 @@ export type Detachment = { state: "detached"; why: "" } | { state: "waiting"; wh
  * `waiting` says for what, and a later call goes on. After a failure that may hide a success the port is read back.
  * @throws Error that names port, owner and server
  */
-export async function attachPort(
+export function attachPort(
+  os: OpenStack,
+  owner: Owner,
+  options: CallOptions & { portID: string; serverID: string },
+): Promise<Attachment> {
+  return naming(
+    `attach port ${options.portID} of ${owner.name} to server ${options.serverID}`,
+    () => attachPortNow(os, owner, options),
+  );
+}
+
+async function attachPortNow(
   os: OpenStack,
   owner: Owner,
   options: CallOptions & { portID: string; serverID: string },

@@ -1,7 +1,7 @@
 // The public address of a port. Neutron lets an update take an address from any other port of the project without a
 // word, so that is looked at here, and every association is bound to the revision that was looked at.
 import type { OpenStack } from "../contract.ts";
-import { failedTo, isAmbiguous, isStale } from "../errors.ts";
+import { failedTo, isAmbiguous, isStale, naming } from "../errors.ts";
 import {
   associateFloatingIP,
   type CallOptions,
@@ -47,7 +47,18 @@ export function addresses(os: OpenStack, options: CallOptions): OwnedKind<Floati
  * Idempotent; an address on a foreign port is never taken.
  * @throws Error that names address, port and owner, when OpenStack refuses or does not answer
  */
-export async function ensureFloatingIP(
+export function ensureFloatingIP(
+  os: OpenStack,
+  owner: Owner,
+  options: FloatingIPOptions,
+): Promise<FloatingIPOutcome> {
+  return naming(
+    `put the floating IP of ${owner.name} on port ${options.portID}`,
+    () => ensureFloatingIPNow(os, owner, options),
+  );
+}
+
+async function ensureFloatingIPNow(
   os: OpenStack,
   owner: Owner,
   options: FloatingIPOptions,
@@ -86,7 +97,7 @@ async function ensurePinned(
         "another",
     };
   }
-  const { fip, outcome } = await pin(os, { fip: found, portID, pinnedTag, ...call });
+  const { fip, outcome } = await pin(os, owner, { fip: found, portID, pinnedTag, ...call });
   if (outcome) return outcome;
   if (fip.port_id === portID) return attached(fip, true);
   const elsewhere = await onForeignPort(os, owner, { fip, ...call });
@@ -102,6 +113,7 @@ async function ensurePinned(
  */
 async function pin(
   os: OpenStack,
+  owner: Owner,
   options: CallOptions & { fip: FloatingIP; portID: string; pinnedTag: string },
 ): Promise<{ fip: FloatingIP; outcome?: FloatingIPOutcome }> {
   const { fip, portID, pinnedTag, ...call } = options;
@@ -123,7 +135,10 @@ async function pin(
       return { fip, outcome: pinnedByOther(fip, after) };
     }
   } catch (error) {
-    throw failedTo(`tag floating IP ${fip.floating_ip_address} (${fip.id}) as pinned`, error);
+    throw failedTo(
+      `tag floating IP ${fip.floating_ip_address} (${fip.id}) as pinned by ${owner.name}`,
+      error,
+    );
   }
   // Tagging changes the revision.
   return { fip: await getFloatingIP(os, fip.id, call) };

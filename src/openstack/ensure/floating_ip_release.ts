@@ -1,5 +1,5 @@
 import type { OpenStack } from "../contract.ts";
-import { failedTo, isAmbiguous, isNotFound, isStale } from "../errors.ts";
+import { failedTo, isAmbiguous, isNotFound, isStale, naming } from "../errors.ts";
 import {
   associateFloatingIP,
   type CallOptions,
@@ -26,7 +26,15 @@ export interface Released {
  * Lets go of every address of the owner's: own ones are deleted, pinned ones only taken off our port, and their mark
  * removed. An own address that somebody put on a foreign port or pinned elsewhere is left: it carries their traffic.
  */
-export async function releaseFloatingIP(
+export function releaseFloatingIP(
+  os: OpenStack,
+  owner: Owner,
+  options: CallOptions & { pinnedTag: string },
+): Promise<Released> {
+  return naming(`release the floating IPs of ${owner.name}`, () => releaseFloatingIPNow(os, owner, options));
+}
+
+async function releaseFloatingIPNow(
   os: OpenStack,
   owner: Owner,
   options: CallOptions & { pinnedTag: string },

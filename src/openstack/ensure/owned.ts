@@ -1,5 +1,5 @@
 import type { OpenStack, Query } from "../contract.ts";
-import { failedTo, isAmbiguous } from "../errors.ts";
+import { failedTo, isAmbiguous, naming } from "../errors.ts";
 import { type CallOptions, remove, type Taggable } from "../neutron.ts";
 import { addTag, supportsTags } from "../tags.ts";
 import { markedDescription, type Owner, tagKey } from "./owner.ts";
@@ -129,7 +129,10 @@ export async function deleteOwned<T extends Resource>(
   options: CallOptions & { of: OwnedKind<T> },
 ): Promise<{ deleted: string[] }> {
   const { of, signal } = options;
-  const { tagged, twins } = await findOwned(os, owner, { ...options, alsoTwins: true });
+  const { tagged, twins } = await naming(
+    `look for each ${of.called} of ${owner.name}`,
+    () => findOwned(os, owner, { ...options, alsoTwins: true }),
+  );
   const deleted: string[] = [];
   for (const one of [...tagged, ...twins]) {
     try {

@@ -101,13 +101,20 @@ Deno.test("ensureSecurityGroup() finds by marker where the cloud has no tags, an
   assert.equal(double.seen(/tags/).length, 0);
 });
 
-Deno.test("ensureSecurityGroup() does the same where even the list of extensions is 404", async () => {
+Deno.test("ensureSecurityGroup() does the same where even the list of extensions is 404, and tags once it is not", async () => {
   await using double = startCloudDouble();
   await using os = double.client();
   double.fail({ match: /extensions/, status: 404, times: 99 });
+  double.fail({ match: /tags/, status: 404, times: 99 });
   const { id } = await ensureSecurityGroup(os, owner, { rules });
   assert.equal((await ensureSecurityGroup(os, owner, { rules })).id, id);
-  assert.equal(double.seen(/extensions/).length, 1, "asked once");
+  assert.deepEqual(groupsOf(double)[0]!.tags, []);
+  await using other = startCloudDouble();
+  await using passing = other.client();
+  other.fail({ match: /extensions/, status: 404, times: 2 });
+  const first = await ensureSecurityGroup(passing, owner, { rules });
+  assert.equal((await ensureSecurityGroup(passing, owner, { rules })).id, first.id);
+  assert.deepEqual(groupsOf(other).map((group) => group.tags), [[owner.tag]]);
 });
 
 Deno.test("ensureSecurityGroup() creates nothing while it can't know whether the cloud has tags", async () => {

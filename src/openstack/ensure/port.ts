@@ -1,5 +1,5 @@
 import type { OpenStack } from "../contract.ts";
-import { failedTo, isAmbiguous } from "../errors.ts";
+import { failedTo, isAmbiguous, naming } from "../errors.ts";
 import {
   type CallOptions,
   createPort,
@@ -41,7 +41,21 @@ function ports(os: OpenStack, options: CallOptions): OwnedKind<NeutronPort> {
  * @param options.allowedAddressPairs exactly these addresses or prefixes beside the port's own; undefined leaves them
  * @throws Error that names port, owner and what does not fit
  */
-export async function ensurePort(
+export function ensurePort(
+  os: OpenStack,
+  owner: Owner,
+  options: CallOptions & {
+    networkID: string;
+    /** By default the network's first IPv4 subnet (by id) that has a gateway. */
+    subnetID?: string;
+    securityGroupID: string;
+    allowedAddressPairs?: readonly string[];
+  },
+): Promise<Port> {
+  return naming(`make the port of ${owner.name} ready`, () => ensurePortNow(os, owner, options));
+}
+
+async function ensurePortNow(
   os: OpenStack,
   owner: Owner,
   options: CallOptions & {
@@ -96,7 +110,18 @@ export async function ensurePort(
 }
 
 /** Sets exactly these allowed address pairs on a port of the owner's. */
-export async function ensureAddressPairs(
+export function ensureAddressPairs(
+  os: OpenStack,
+  owner: Owner,
+  options: CallOptions & { portID: string; pairs: readonly string[] },
+): Promise<void> {
+  return naming(
+    `set the address pairs of port ${options.portID} of ${owner.name}`,
+    () => ensureAddressPairsNow(os, owner, options),
+  );
+}
+
+async function ensureAddressPairsNow(
   os: OpenStack,
   owner: Owner,
   options: CallOptions & { portID: string; pairs: readonly string[] },
@@ -113,11 +138,10 @@ export async function findPorts(
   owner: Owner,
   options: CallOptions = {},
 ): Promise<FoundPort[]> {
-  const { tagged, twins } = await findOwned(os, owner, {
-    of: ports(os, options),
-    alsoTwins: true,
-    ...options,
-  });
+  const { tagged, twins } = await naming(
+    `look for the ports of ${owner.name}`,
+    () => findOwned(os, owner, { of: ports(os, options), alsoTwins: true, ...options }),
+  );
   return [...tagged, ...twins].map((port) => ({
     id: port.id,
     deviceID: port.device_id,

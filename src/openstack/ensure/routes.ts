@@ -1,5 +1,5 @@
 import type { OpenStack } from "../contract.ts";
-import { failedTo, isNotFound } from "../errors.ts";
+import { failedTo, isNotFound, naming } from "../errors.ts";
 import {
   type CallOptions,
   changeExtraRoutes,
@@ -31,7 +31,20 @@ const ROUTER_OWNERS = [
  * @param options.destinations prefixes; none of them removes all of ours
  * @throws OpenStackError `RoutesExhausted` when the router has no room for more
  */
-export async function ensureRoutes(
+export function ensureRoutes(
+  os: OpenStack,
+  owner: Owner,
+  options: CallOptions & {
+    networkID: string;
+    subnetID?: string;
+    nexthop: string;
+    destinations: readonly string[];
+  },
+): Promise<RoutesResult> {
+  return naming(`route to ${owner.name} (${options.nexthop})`, () => ensureRoutesNow(os, owner, options));
+}
+
+async function ensureRoutesNow(
   os: OpenStack,
   owner: Owner,
   options: CallOptions & {

@@ -1,5 +1,5 @@
 import type { OpenStack } from "../contract.ts";
-import { failedTo, isAmbiguous, OpenStackError } from "../errors.ts";
+import { failedTo, isAmbiguous, naming, OpenStackError } from "../errors.ts";
 import {
   type CallOptions,
   createRule,
@@ -28,7 +28,18 @@ function groups(os: OpenStack, options: CallOptions): OwnedKind<SecurityGroup> {
  * or created. Rules are added and removed one by one, additions first, so that no wanted one is ever missing.
  * @throws OpenStackError that names group, owner and rule
  */
-export async function ensureSecurityGroup(
+export function ensureSecurityGroup(
+  os: OpenStack,
+  owner: Owner,
+  options: CallOptions & { rules: readonly Rule[] },
+): Promise<{ id: string }> {
+  return naming(
+    `make the security group of ${owner.name} ready`,
+    () => ensureSecurityGroupNow(os, owner, options),
+  );
+}
+
+async function ensureSecurityGroupNow(
   os: OpenStack,
   owner: Owner,
   options: CallOptions & { rules: readonly Rule[] },
