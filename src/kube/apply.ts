@@ -1,5 +1,6 @@
 /** Server-side apply that writes only what differs, and never over somebody else's object. */
 import type { KubeClient } from "./client.ts";
+import { KubeError } from "./errors.ts";
 import { apply, type CallOptions, get } from "./objects.ts";
 import { describe, type KubeObject, type Resource } from "./resource.ts";
 
@@ -61,8 +62,21 @@ export async function applyIfChanged<T extends KubeObject>(
   // With its uid it is this object that is changed, or none: not a new one of the same name.
   const uid = found?.metadata?.uid;
   const sent: T = uid ? { ...wanted, metadata: { ...wanted.metadata, uid } } : wanted;
-  const stored = await apply(client, resource, { object: sent, fieldManager, force: true, ...options });
-  return { action: found ? "updated" : "created", object: stored };
+  try {
+    const stored = await apply(client, resource, { object: sent, fieldManager, force: true, ...options });
+    return { action: found ? "updated" : "created", object: stored };
+  } catch (error) {
+    if (live === undefined || !isOtherObject(error)) throw error;
+    // The cache was behind: look at what is there now.
+    const again = { object, fieldManager, isOurs, digestAnnotation, ...options };
+    return await applyIfChanged(client, resource, again);
+  }
+}
+
+/** Whether an apply failed because the object of that uid is gone (409), or another has its name (422). */
+function isOtherObject(error: unknown): boolean {
+  return error instanceof KubeError &&
+    (error.code === 409 || error.details?.causes?.some(({ field }) => field === "metadata.uid") === true);
 }
 
 /**

@@ -54,6 +54,16 @@ Deno.test("applyIfChanged() takes the live object from a cache when it is given"
   assert.deepEqual(at.api.requests.map(({ method }) => method), ["PATCH"]);
 });
 
+Deno.test("applyIfChanged() looks again when the cache was behind", async () => {
+  await using at = world();
+  const live = (await at.apply(map({ a: "1" }))).object;
+  at.api.remove(`${MAPS}/x`);
+  assert.equal((await at.apply(map({ a: "2" }), { live })).action, "created");
+  at.api.remove(`${MAPS}/x`);
+  at.api.put(MAPS, map({ theirs: "1" }, { labels: {} }));
+  await assert.rejects(at.apply(map({ a: "2" }), { live }), ForeignObjectError);
+});
+
 Deno.test("applyIfChanged() writes when a field is no longer wanted, by the digest", async () => {
   await using at = world();
   const digestAnnotation = "example.net/digest";
