@@ -26,6 +26,9 @@ export interface Reconciled {
 /** Everything that is done is looked at again after this time, in milliseconds: a floating IP may have been moved. */
 const RESYNC_MS = 60_000;
 
+/** A reconcile that takes longer than this tells how far it is, in milliseconds. */
+const PROGRESS_MS = 2_000;
+
 /** Writes the controller's part of the status, if it differs. A gateway that is gone meanwhile is none to write to. */
 export async function writeStatus(
   deps: Pick<GatewayDeps, "kube" | "now">,
@@ -68,18 +71,21 @@ export async function ensureFinalizer(
   });
 }
 
-/** Runs the steps, into `results`, until one is not done; when that is the wait for a pinned address, the ones that render go on. */
+/**
+ * Runs the steps until one is not done; when that is the wait for a pinned address, the ones that render go on.
+ * `told` is awaited after each step.
+ */
 export async function runSteps(
   context: GatewayContext,
   steps: readonly Step[],
-  results: StepResult[],
+  told: (result: StepResult) => Promise<void>,
 ): Promise<void> {
   let stopped = false;
   for (const step of steps) {
     const ahead = stopped && context.facts.awaitingFloatingIP && context.options.renderAhead && step.ahead;
     if (stopped && !ahead) continue;
     const outcome = await step.run(context);
-    results.push({ step, outcome });
+    await told({ step, outcome });
     if (outcome.kind === "done") continue;
     // A second step that is not done ends it for good.
     if (stopped) break;
@@ -124,8 +130,19 @@ export async function reconcileGateway(
   };
   const results: StepResult[] = [];
   let conditions: Condition[] = [];
+  let toldAt = deps.now().getTime();
   try {
-    await runSteps(context, options.steps, results);
+    await runSteps(context, options.steps, async (result) => {
+      results.push(result);
+      // A cloud that takes its time: what is so already is told meanwhile.
+      if (deps.now().getTime() - toldAt < PROGRESS_MS) return;
+      await writeStatus(deps, current, {
+        facts,
+        conditions: summarise(current, results, options.steps, deps.now()),
+        signal,
+      });
+      toldAt = deps.now().getTime();
+    });
   } finally {
     // Also after a fault that no step expected: what was reached before it is so.
     conditions = summarise(current, results, options.steps, deps.now());

@@ -1,7 +1,8 @@
 // Step 10: the pod. One replica, on the node that has the port; none while the pinned address is still elsewhere.
+import { HEARTBEAT_GRACE_MS, type IPsecGateway } from "../../api/ipsec_gateway.ts";
 import type { Deployment, Pod } from "../../kube/kinds.ts";
 import { DEPLOYMENTS, PODS } from "../../kube/kinds.ts";
-import { list } from "../../kube/objects.ts";
+import { list, remove } from "../../kube/objects.ts";
 import { type GatewayContext, messageOf, type Step } from "../context.ts";
 import { objectNames } from "../names.ts";
 import { applyOwned, labelSelector } from "../owned.ts";
@@ -40,6 +41,36 @@ function replicaFailure(deployment: Deployment): string | undefined {
     condition.type === "ReplicaFailure" && condition.status === "True"
   );
   return failure?.message;
+}
+
+/** A pod this young may not have been looked at yet, in milliseconds. */
+const YOUNG_MS = 30_000;
+
+/**
+ * The pod that has lost its NIC, as its own agent says. A port that was detached and attached again is a NIC in the node,
+ * not in the pod, which would stay Ready and dead.
+ */
+export function podWithoutNic(gateway: IPsecGateway, pods: readonly Pod[], now: Date): Pod | undefined {
+  const { podName, lastHeartbeatTime, problems } = gateway.status?.agent ?? {};
+  const pod = pods.find((one) => one.metadata?.name === podName && !one.metadata?.deletionTimestamp);
+  if (!pod || !problems?.some((problem) => problem.startsWith("net1 is missing"))) return undefined;
+  const started = Date.parse(pod.status?.startTime ?? "");
+  const seen = Date.parse(lastHeartbeatTime ?? "");
+  const fresh = now.getTime() - seen < HEARTBEAT_GRACE_MS;
+  return fresh && seen - started > YOUNG_MS ? pod : undefined;
+}
+
+/** Deletes it; the Deployment makes another, whose sandbox takes the NIC. */
+async function replacePodWithoutNic(context: GatewayContext): Promise<string | undefined> {
+  const { gateway, kube, signal } = context;
+  if (!gateway.status?.agent?.problems?.length) return undefined;
+  const namespace = gateway.metadata.namespace ?? "";
+  const { items } = await list(kube, PODS, { namespace, labelSelector: labelSelector(gateway), signal });
+  const pod = podWithoutNic(gateway, items, context.now());
+  if (!pod) return undefined;
+  const name = pod.metadata?.name ?? "";
+  await remove(kube, PODS, { namespace, name, uid: pod.metadata?.uid, signal });
+  return name;
 }
 
 async function why(context: GatewayContext, deployment: Deployment): Promise<string> {
@@ -82,6 +113,15 @@ export const deployment: Step = {
           kind: "waiting",
           reason: "AwaitingFloatingIP",
           message: `Deployment ${name} stays at 0 replicas until the floating IP is on the gateway's port`,
+        };
+      }
+      const replaced = await replacePodWithoutNic(context);
+      if (replaced !== undefined) {
+        return {
+          kind: "waiting",
+          reason: "DeploymentUnavailable",
+          message: `Pod ${replaced} has lost the port's NIC (net1) and is made anew`,
+          pollMs: 5_000,
         };
       }
       const current = live.status?.observedGeneration === live.metadata?.generation;
