@@ -8,6 +8,8 @@ const PROBE = "ipsecprobe";
 /** An SA over loopback with a key of zeros that nothing will ever use: adding it shows whether the kernel has ESP. */
 const PROBE_SA = "src 127.0.0.1 dst 127.0.0.1 proto esp spi 0xfffffffe";
 const PROBE_KEY = `0x${"00".repeat(20)}`;
+/** The first SA of a kernel loads modules for its cipher, which an emulated machine needs a while for. */
+const PROBE_MS = 60_000;
 
 /** The driver, and the reason in words, for the status and the log. */
 export interface Detected {
@@ -54,6 +56,7 @@ async function tryXfrm(exec: Exec): Promise<string | undefined> {
   await exec(["ip", "xfrm", "state", "delete", ...sa]);
   const state = await exec(
     ["ip", "xfrm", "state", "add", ...sa, "mode", "tunnel", "aead", "rfc4106(gcm(aes))", PROBE_KEY, "128"],
+    { timeoutMs: PROBE_MS },
   );
   if (state.code !== 0) return `no ESP SA can be made: ${firstLine(state.stderr)}`;
   await exec(["ip", "xfrm", "state", "delete", ...sa]);

@@ -36,7 +36,8 @@ export function createExec(): Exec {
       const { code, stdout, stderr } = await child.output();
       await written;
       const text = new TextDecoder();
-      return { code: limit.aborted ? 124 : code, stdout: text.decode(stdout), stderr: text.decode(stderr) };
+      const late = limit.aborted ? `${name} did not end within ${timeoutMs} ms\n` : "";
+      return { code: late ? 124 : code, stdout: text.decode(stdout), stderr: late + text.decode(stderr) };
     } catch (error) {
       const detail = error instanceof Error ? error.message : String(error);
       return { code: 127, stdout: "", stderr: `Cannot run ${name}: ${detail}` };

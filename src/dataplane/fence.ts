@@ -25,7 +25,7 @@ function set(name: string, cidrs: readonly string[]): string {
  * - TCP's MSS is lowered to what fits the tunnel, never raised.
  */
 export function renderFence(network: Network): string {
-  const { uplink, mode, ownAddress, mss } = network;
+  const { driver, uplink, mode, ownAddress, mss } = network;
   const local = mode === "nat" ? [...localRanges(network), network.serviceRange] : localRanges(network);
   const up = `"${uplink.device}"`;
   const passes = mode === "nat"
@@ -42,9 +42,11 @@ export function renderFence(network: Network): string {
       `    iifname != ${TUNNELS} iifname != "lo" ip daddr @local counter drop comment "service CIDR from outside a tunnel"`,
     ]
     : [];
+  // Behind an XFRM interface the inner packet comes by once more, towards the uplink, about to be encrypted.
+  const clear = driver === "xfrm" ? `oifname != ${TUNNELS} rt ipsec missing` : `oifname != ${TUNNELS}`;
   const serviceOut = mode === "nat"
     ? [
-      `    oifname != ${TUNNELS} oifname != "lo" ip saddr @local counter drop comment "would be in clear"`,
+      `    ${clear} oifname != "lo" ip saddr @local counter drop comment "would be in clear"`,
     ]
     : [];
   return `table inet ${FENCE_TABLE}
@@ -79,7 +81,7 @@ ${passes.join("\n")}
     type filter hook postrouting priority 300; policy accept;
     oifname ${up} ip saddr ${uplink.address} udp sport { 500, 4500 } accept
     oifname ${up} ip saddr ${uplink.address} meta l4proto esp accept
-    oifname != ${TUNNELS} ip daddr @remote counter drop comment "would be in clear"
+    ${clear} ip daddr @remote counter drop comment "would be in clear"
 ${[...serviceOut, ""].join("\n")}  }
   chain mss {
     type filter hook forward priority -150; policy accept;
