@@ -71,6 +71,9 @@ export function isQuota(error: unknown): boolean {
 function hint(error: OpenStackError): string {
   if (isQuota(error)) return "raise the project's quota or delete what is unused";
   if (error.type === "NoEndpoint" || error.type === "HeldBack") return "";
+  if (error.status === 0 && /certificate/i.test(error.message)) {
+    return "give the CA in the cloud Secret's key cacert";
+  }
   if (error.status === 0 || error.status >= 500) {
     return "it is tried again; see that the service answers when it lasts";
   }

@@ -18,6 +18,8 @@ export interface OwnedKind<T extends Resource> {
   /** For errors: "security group". */
   called: string;
   list: (query: Query) => Promise<T[]>;
+  /** False for one that is in use, which is never deleted as a double. Default: all are idle. */
+  idle?: (one: T) => boolean;
 }
 
 /** What is the owner's, oldest first. */
@@ -55,6 +57,39 @@ export async function findOwned<T extends Resource>(
 }
 
 /**
+ * Creates whose answer was lost and that were not seen at once may still land, beside the one that was made next. For
+ * so many looks (some 10 minutes of retries and resyncs) such a late double is watched for.
+ */
+const LATE_LOOKS = 40;
+const suspected = new WeakMap<OpenStack, Map<string, number>>();
+
+function keyOf(owner: Owner, of: { kind: Taggable }): string {
+  return `${of.kind} ${owner.tag}`;
+}
+
+function looksLeft(os: OpenStack, owner: Owner, of: { kind: Taggable }): number {
+  return suspected.get(os)?.get(keyOf(owner, of)) ?? 0;
+}
+
+async function removeLate<T extends Resource>(
+  os: OpenStack,
+  owner: Owner,
+  options: CallOptions & { of: OwnedKind<T>; twins: T[] },
+): Promise<void> {
+  const { of, twins, signal } = options;
+  suspected.get(os)?.set(keyOf(owner, of), looksLeft(os, owner, of) - 1);
+  for (const twin of twins) {
+    if (of.idle && !of.idle(twin)) continue;
+    try {
+      await remove(os, of.kind, { id: twin.id, ...(signal ? { signal } : {}) });
+    } catch (error) {
+      throw failedTo(`delete ${of.called} ${twin.id}, a double of ${owner.name} from a lost call`, error);
+    }
+    suspected.get(os)?.delete(keyOf(owner, of));
+  }
+}
+
+/**
  * The one resource of the owner: the tagged one; else an untagged twin, which is tagged; else a new one. A new one
  * whose tagging fails is deleted again. After a lost answer to the create it is looked for before the failure counts.
  */
@@ -64,8 +99,12 @@ export async function findOrCreate<T extends Resource>(
   options: CallOptions & { of: OwnedKind<T>; create: () => Promise<T> },
 ): Promise<T> {
   const { of, create } = options;
-  const { tagged, twins } = await findOwned(os, owner, options);
-  if (tagged[0]) return tagged[0];
+  const late = looksLeft(os, owner, of) > 0;
+  const { tagged, twins } = await findOwned(os, owner, { ...options, alsoTwins: late });
+  if (tagged[0]) {
+    if (late) await removeLate(os, owner, { ...options, twins });
+    return tagged[0];
+  }
   if (twins[0]) return await adopt(os, owner, { ...options, twin: twins[0] });
   let made: T;
   try {
@@ -75,7 +114,10 @@ export async function findOrCreate<T extends Resource>(
     if (!isAmbiguous(error)) throw failure;
     const { twins: [landed], tagged: [marked] } = await findOwned(os, owner, options);
     if (marked) return marked;
-    if (!landed) throw failure;
+    if (!landed) {
+      suspected.set(os, (suspected.get(os) ?? new Map()).set(keyOf(owner, of), LATE_LOOKS));
+      throw failure;
+    }
     return await adopt(os, owner, { ...options, twin: landed });
   }
   return await tagOrDelete(os, owner, { ...options, made });

@@ -88,6 +88,21 @@ Deno.test("ensureSecurityGroup() fails and makes nothing when the create was los
   assert.deepEqual(groupsOf(double), []);
 });
 
+Deno.test("ensureSecurityGroup() deletes the double that a lost create made late", async () => {
+  await using double = startCloudDouble();
+  await using os = double.client();
+  double.fail({ match: /POST .*security-groups$/, cut: "before" });
+  await assert.rejects(ensureSecurityGroup(os, owner, { rules }));
+  const { id } = await ensureSecurityGroup(os, owner, { rules });
+  await ensureSecurityGroup(os, owner, { rules });
+  twin(double, "late");
+  assert.equal((await ensureSecurityGroup(os, owner, { rules })).id, id);
+  assert.deepEqual(groupsOf(double).map((group) => group.id), [id]);
+  const before = double.calls.length;
+  await ensureSecurityGroup(os, owner, { rules });
+  assert.equal(double.calls.length - before, 2, "then it looks no more");
+});
+
 Deno.test("ensureSecurityGroup() finds by marker where the cloud has no tags, and never calls them", async () => {
   await using double = startCloudDouble();
   await using os = double.client();

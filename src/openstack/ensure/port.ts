@@ -33,7 +33,12 @@ export interface FoundPort {
 }
 
 function ports(os: OpenStack, options: CallOptions): OwnedKind<NeutronPort> {
-  return { kind: "ports", called: "port", list: (query) => listPorts(os, query, options) };
+  return {
+    kind: "ports",
+    called: "port",
+    list: (query) => listPorts(os, query, options),
+    idle: (port) => port.device_id === "",
+  };
 }
 
 /**
