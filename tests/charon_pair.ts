@@ -70,6 +70,9 @@ charon-systemd {
   load = random nonce openssl aes sha1 sha2 hmac kdf gcm curve25519 kernel-libipsec kernel-netlink socket-default vici counters
   retransmit_tries = 2
   retransmit_timeout = 1
+  block_threshold = 0
+  cookie_threshold = 0
+  ikesa_table_size = 1024
   plugins {
     vici {
       socket = unix://${folder}/${side}.vici
