@@ -70,19 +70,31 @@ Deno.test("ensureSecurityGroup() deletes the double when a lost create lands lat
   assert.deepEqual((await groupsOf(at)).map((group) => group.id), [id]);
 });
 
-Deno.test("ensureSecurityGroup() and deleteSecurityGroup() work by description where the cloud has no tags", async () => {
+Deno.test("group, port and floating IP are found by description where the cloud has no tags", async () => {
   await using at = await through();
-  const none = [
-    { id: "list", match: { path: "/extensions$" }, action: { kind: "status", code: 404 } },
-    { id: "tags", match: { path: "/tags$" }, action: { kind: "status", code: 404 } },
-    { id: "filter", match: { path: "[?&]tags=" }, action: { kind: "status", code: 404 } },
-  ] as const;
-  await withFault(none[0], async () => {
-    const { id } = await ensureSecurityGroup(at.os, at.owner, { rules: IKE });
-    assert.equal((await ensureSecurityGroup(at.os, at.owner, { rules: IKE })).id, id);
-    assert.deepEqual((await groupsOf(at))[0]!.tags, []);
-    assert.deepEqual(await deleteSecurityGroup(at.os, at.owner), { deleted: [id] });
-  });
+  await withFault(
+    { id: "no tags", match: { path: "/extensions$" }, action: { kind: "status", code: 404 } },
+    async () => {
+      const port = await at.port();
+      assert.deepEqual(await at.port(), port);
+      const ensure = () => ensureFloatingIP(at.os, at.owner, { portID: port.id, ...at });
+      const address = await ensure();
+      assert.ok(address.kind === "attached" && !address.pinned);
+      await at.judge.update("floatingips", address.id, { port_id: null });
+      assert.deepEqual(await ensure(), address);
+      const [group] = await groupsOf(at);
+      const seen = [
+        group!,
+        await at.judge.get("ports", port.id),
+        await at.judge.get("floatingips", address.id),
+      ];
+      assert.deepEqual(seen.flatMap((one) => one.tags), []);
+      const released = await releaseFloatingIP(at.os, at.owner, at);
+      assert.deepEqual(released, { deleted: [address.address], freed: [], left: [] });
+      assert.deepEqual(await deletePort(at.os, at.owner), { deleted: [port.id] });
+      assert.deepEqual(await deleteSecurityGroup(at.os, at.owner), { deleted: [group!.id] });
+    },
+  );
 });
 
 Deno.test("attachPort() counts the port as attached when the answer to the attach is lost", async () => {

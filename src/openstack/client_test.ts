@@ -45,6 +45,22 @@ Deno.test("OpenStackClient.request() renews the token before it expires", async 
   assert.equal(double.seen(/auth\/tokens/).length, 2, "with 250 s left");
 });
 
+Deno.test("OpenStackClient.request() counts a token's life by its own clock when Keystone's is hours away", async () => {
+  for (const hours of [-5, 5]) {
+    let now = 1_000_000_000_000;
+    await using double = startCloudDouble(() => now);
+    double.clock = () => now + hours * 3_600_000;
+    await using os = double.client();
+    await networks(os);
+    now += 3_200_000;
+    await networks(os);
+    assert.equal(double.seen(/auth\/tokens/).length, 1);
+    now += 150_000;
+    await networks(os);
+    assert.equal(double.seen(/auth\/tokens/).length, 2);
+  }
+});
+
 Deno.test("OpenStackClient.request() goes on with a token that is still good when Keystone does not answer", async () => {
   let now = 1_000_000_000_000;
   await using double = startCloudDouble(() => now);

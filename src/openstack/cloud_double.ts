@@ -41,6 +41,8 @@ export interface CloudDouble extends AsyncDisposable, Settings {
   tokens: Set<string>;
   /** Life of a token, in seconds. */
   tokenLife: number;
+  /** Keystone's clock, in milliseconds since the epoch. */
+  clock: () => number;
   client(options?: OpenStackClientOptions): OpenStackClient;
   /** Answers without a connection, for tests of many thousand calls. */
   fetch: typeof fetch;
@@ -66,6 +68,7 @@ export function startCloudDouble(now: () => number = Date.now): CloudDouble {
     extensions: ["standard-attr-tag", "extraroute-atomic"],
     tokens: new Set(),
     tokenLife: 3600,
+    clock: now,
     pageSize: undefined,
     detachReads: 1,
     client: (options = {}) => new OpenStackClient(double.cloud, { now, ...options }),
@@ -148,7 +151,8 @@ export function startCloudDouble(now: () => number = Date.now): CloudDouble {
     });
     return json(201, {
       token: {
-        expires_at: new Date(now() + double.tokenLife * 1000).toISOString(),
+        issued_at: new Date(double.clock()).toISOString(),
+        expires_at: new Date(double.clock() + double.tokenLife * 1000).toISOString(),
         project: { id: "p" },
         catalog: [endpoint("network", `${base}/network/`), endpoint("compute", `${base}/compute`)],
       },

@@ -8,7 +8,7 @@ import { type Call, errorOf, send, type Transport } from "./http.ts";
 /** A token and what came with it. `token` is a secret. */
 export interface Session {
   token: string;
-  /** Milliseconds since the epoch. */
+  /** Milliseconds since the epoch, by our clock. */
   issuedAt: number;
   expiresAt: number;
   projectID: string;
@@ -16,9 +16,12 @@ export interface Session {
   endpoints: ReadonlyMap<Service, string>;
 }
 
+const date = z.string().refine((text) => !Number.isNaN(Date.parse(text)), "is no date").transform(Date.parse);
+
 const answer = z.object({
   token: z.object({
-    expires_at: z.string().refine((text) => !Number.isNaN(Date.parse(text)), "is no date"),
+    expires_at: date,
+    issued_at: date.optional(),
     project: z.object({ id: z.string() }),
     catalog: z.array(z.object({
       type: z.string(),
@@ -143,10 +146,12 @@ export class Keystone implements Disposable {
         },
       );
     }
+    const { expires_at, issued_at } = parsed.data.token;
     return {
       token,
       issuedAt,
-      expiresAt: Date.parse(parsed.data.token.expires_at),
+      // Its life counts from when we asked: our clock and Keystone's may differ by more than that life.
+      expiresAt: issued_at === undefined ? expires_at : issuedAt + (expires_at - issued_at),
       projectID: parsed.data.token.project.id,
       endpoints: endpointsOf(parsed.data.token.catalog, this.#cloud),
     };

@@ -36,10 +36,10 @@ async function attachPortNow(
   if (port.device_id === serverID) return { state: "attached", why: "" };
   if (port.device_id !== "") {
     refuseForeignDevice(port, owner);
-    await detach(os, owner, { port, ...call });
+    const asked = await detach(os, owner, { port, ...call });
     return {
       state: "waiting",
-      why: `port ${portID} is still attached to server ${port.device_id}; its detach was asked for`,
+      why: `port ${portID} is still attached to server ${port.device_id}; ${asked}`,
     };
   }
   try {
@@ -93,10 +93,10 @@ export async function detachPort(
     const port = await read(os, owner, { portID, what, ...call });
     if (port.device_id === "") return { state: "detached", why: "" };
     refuseForeignDevice(port, owner);
-    await detach(os, owner, { port, ...call });
+    const asked = await detach(os, owner, { port, ...call });
     const now = await read(os, owner, { portID, what, ...call });
     if (now.device_id === "") return { state: "detached", why: "" };
-    return { state: "waiting", why: `port ${portID} is still attached to server ${now.device_id}` };
+    return { state: "waiting", why: `port ${portID} is still attached to server ${now.device_id}; ${asked}` };
   } catch (error) {
     if (isNotFound(error) && error.service === "network") return { state: "detached", why: "" };
     throw error;
@@ -116,17 +116,19 @@ async function read(
   }
 }
 
+/** Answers what came of asking, for `why`. */
 async function detach(
   os: OpenStack,
   owner: Owner,
   options: CallOptions & { port: NeutronPort },
-): Promise<void> {
+): Promise<string> {
   const { port, ...call } = options;
   try {
     await detachInterface(os, port.device_id, { portID: port.id, ...call });
+    return "its detach was asked for";
   } catch (error) {
     // A lost answer changes nothing: whether it is detached is read from the port anyway.
-    if (isAmbiguous(error)) return;
+    if (isAmbiguous(error)) return `its detach was asked for, but ${error.message}`;
     throw failedTo(`detach port ${port.id} of ${owner.name} from server ${port.device_id}`, error);
   }
 }

@@ -103,6 +103,26 @@ Deno.test("ensureSecurityGroup() deletes the double that a lost create made late
   assert.equal(double.calls.length - before, 2, "then it looks no more");
 });
 
+Deno.test("ensureSecurityGroup() and ensurePort() keep one of two that two controllers made, the one in use first", async () => {
+  await using double = startCloudDouble();
+  await using os = double.client();
+  const ensure = async () => {
+    const { id } = await ensureSecurityGroup(os, owner, { rules });
+    return await ensurePort(os, owner, { networkID: "N", securityGroupID: id });
+  };
+  const first = await ensure();
+  twin(double, "a-older", { tags: [owner.tag], created_at: "" });
+  const ports = double.items.ports!;
+  const made = ports.find((port) => port.id === first.id)!;
+  ports.push({ ...made, id: "attached", device_id: "A", device_owner: "compute:nova", created_at: "9" });
+  assert.equal((await ensure()).id, "attached");
+  await ensure();
+  assert.deepEqual(groupsOf(double).map((group) => group.id), ["a-older"]);
+  assert.deepEqual(double.items.ports!.filter((port) => port.name === owner.name).map((port) => port.id), [
+    "attached",
+  ]);
+});
+
 Deno.test("ensureSecurityGroup() finds by marker where the cloud has no tags, and never calls them", async () => {
   await using double = startCloudDouble();
   await using os = double.client();

@@ -105,10 +105,13 @@ function actualKey(rule: SecurityGroupRule): string {
   });
 }
 
-/** A prefix as text that is equal for equal prefixes; "anywhere" is the same as none. */
+/**
+ * A prefix as text that is equal for equal prefixes; "anywhere" is the same as none. Host bits stay: Neutron keeps
+ * them, and tells 192.0.2.5/24 from 192.0.2.0/24. IPv6 it writes in its short form, whatever it was given.
+ */
 function prefixKey(prefix: string): string {
   const [address = "", bits] = prefix.toLowerCase().split("/");
-  if (bits === "0") return "";
-  if (address === "") return "";
-  return `${address}/${bits ?? (address.includes(":") ? "128" : "32")}`;
+  if (address === "" || bits === "0") return "";
+  if (!address.includes(":")) return `${address}/${bits ?? "32"}`;
+  return `${URL.parse(`http://[${address}]`)?.hostname ?? address}/${bits ?? "128"}`;
 }

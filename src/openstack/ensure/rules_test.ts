@@ -52,6 +52,9 @@ Deno.test("planRules() knows a rule however Neutron writes it", () => {
     const plan = planRules([...DEFAULT_EGRESS.map(made), actual(fields)], [IKE]);
     assert.deepEqual(plan, { add: [], remove: [] }, JSON.stringify(fields));
   }
+  const six: Rule = { ...IKE, ethertype: "IPv6", remoteIPPrefix: "2001:DB8:0:0::1/128" };
+  const short = actual({ ...made(six), remote_ip_prefix: "2001:db8::1/128" });
+  assert.deepEqual(planRules([...DEFAULT_EGRESS.map(made), short], [six]), { add: [], remove: [] });
   const any: Rule = { direction: "ingress", ethertype: "IPv4", protocol: "icmp" };
   const written = actual({ protocol: "1", remote_ip_prefix: "0.0.0.0/0" });
   assert.deepEqual(planRules([...DEFAULT_EGRESS.map(made), written], [any]), { add: [], remove: [] });

@@ -18,7 +18,6 @@ const FAULTS: Record<string, Omit<Fault, "match">> = {
   "cut before": { cut: "before" },
   "503 after": { statusAfter: 503 },
   "404": { status: 404 },
-  "401": { status: 401 },
   "409": { status: 409 },
 };
 
@@ -100,7 +99,8 @@ function ours(double: CloudDouble, kind: string) {
 }
 
 for (const [name, fault] of Object.entries(FAULTS)) {
-  for (const pinned of [undefined, PINNED]) {
+  // With a pinned address in two of the ways only: the others would show nothing that these don't.
+  for (const pinned of ["503 after", "409"].includes(name) ? [undefined, PINNED] : [undefined]) {
     Deno.test(`the ensure functions end with one of each when any one call answers ${name}${pinned ? ", pinned" : ""}`, async () => {
       for (let call = 0, met = true; met; call++) {
         await using double = fresh();
