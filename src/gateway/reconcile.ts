@@ -23,8 +23,11 @@ export interface Reconciled {
   readonly transitions: readonly Transition[];
 }
 
-/** Everything that is done is looked at again after this time, in milliseconds: a floating IP may have been moved. */
-const RESYNC_MS = 60_000;
+/**
+ * Everything that is done is looked at again after this time, in milliseconds, and a fifth more at most: that a floating
+ * IP was moved is to be noticed within a minute.
+ */
+const RESYNC_MS = 48_000;
 
 /** A reconcile that takes longer than this tells how far it is, in milliseconds. */
 const PROGRESS_MS = 2_000;

@@ -1,14 +1,15 @@
 // Step 5: the port goes to the server of a Ready node. Detaching is asynchronous in Nova, and it is the fence: the port
 // is attached elsewhere only when Neutron says that nobody has it.
 import { GATEWAY_LABEL, nameOf } from "../../api/ipsec_gateway.ts";
-import { DEPLOYMENTS, PODS } from "../../kube/kinds.ts";
-import { get, list, mergePatch, remove } from "../../kube/objects.ts";
+import { PODS } from "../../kube/kinds.ts";
+import { list, remove } from "../../kube/objects.ts";
 import { attachPort } from "../../openstack/ensure/attachment.ts";
 import { resolveServer } from "../../openstack/ensure/server.ts";
 import { type GatewayContext, messageOf, type Step } from "../context.ts";
-import { belongsTo, objectNames, podSelector } from "../names.ts";
+import { podSelector } from "../names.ts";
 import { pickNode } from "../nodes.ts";
 import { cloudOf, failedOutcome, ownerOf } from "../openstack_owner.ts";
+import { scaleToZero } from "../scale.ts";
 
 /** A detach that is under way is looked at again after this time, in milliseconds. */
 const DETACH_POLL_MS = 1_000;
@@ -21,15 +22,6 @@ function load({ gateway, gateways }: Pick<GatewayContext, "gateway" | "gateways"
     if (node && other.metadata.uid !== gateway.metadata.uid) counts.set(node, (counts.get(node) ?? 0) + 1);
   }
   return counts;
-}
-
-/** The Deployment goes to 0 before the port leaves its node, so that nothing starts a pod there again. */
-async function scaleToZero({ kube, gateway, signal }: GatewayContext): Promise<void> {
-  const namespace = gateway.metadata.namespace ?? "";
-  const name = objectNames(gateway.metadata.name ?? "").deployment;
-  const live = await get(kube, DEPLOYMENTS, { namespace, name, signal });
-  if (!live || !belongsTo(gateway, live) || live.spec?.replicas === 0) return;
-  await mergePatch(kube, DEPLOYMENTS, { namespace, name, patch: { spec: { replicas: 0 } }, signal });
 }
 
 /** Pods on a node that is lost never end by themselves. Only called when the port has left that node. */
@@ -89,6 +81,7 @@ export const attach: Step = {
         };
       }
       const moves = current !== undefined && current !== nodeName;
+      // Before the port leaves its node, so that nothing starts a pod there again.
       if (moves) await scaleToZero(context);
       const result = await attachPort(cloud, ownerOf(gateway), {
         portID: facts.port?.id ?? "",

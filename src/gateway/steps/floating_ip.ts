@@ -4,6 +4,7 @@ import { ensureFloatingIP } from "../../openstack/ensure/floating_ip.ts";
 import type { Step } from "../context.ts";
 import { pinnedTag } from "../names.ts";
 import { cloudOf, failedOutcome, ownerOf, placeOf } from "../openstack_owner.ts";
+import { scaleToZero } from "../scale.ts";
 
 /** How often a pinned address that is elsewhere is looked at, in milliseconds. */
 const ELSEWHERE_POLL_MS = 15_000;
@@ -41,7 +42,11 @@ export const floatingIP: Step = {
           message: `floating IP ${result.address} is associated with the port`,
         };
       }
-      if (result.kind === "elsewhere") facts.awaitingFloatingIP = true;
+      if (result.kind === "elsewhere") {
+        facts.awaitingFloatingIP = true;
+        // A gateway whose address has moved would go on by the router's own address, and its peer would follow it.
+        await scaleToZero(context);
+      }
       return { kind: "failed", reason: "EnsureFIPFailed", message: result.why, retryMs: ELSEWHERE_POLL_MS };
     } catch (error) {
       return failedOutcome("EnsureFIPFailed", error, context);
