@@ -1,3 +1,4 @@
+// deno-lint-ignore-file no-console -- a command: what it prints is its answer
 // Imports go one way. This check reads every import of the tree and fails on one that points up or sideways.
 //   deno run -A tests/checks/imports.ts
 import { dirname, join, relative, resolve } from "node:path";
@@ -101,6 +102,6 @@ if (import.meta.main) {
     }
   }
   if (files === 0) problems.push("Cannot check imports: no source file found");
-  for (const problem of problems.sort()) console.error(problem); // deno-lint-ignore no-console
+  for (const problem of problems.sort()) console.error(problem);
   Deno.exit(problems.length ? 1 : 0);
 }
