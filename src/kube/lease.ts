@@ -25,6 +25,11 @@ export interface ElectionOptions {
   lead: (signal: AbortSignal) => Promise<void>;
   /** Told when leadership begins and ends. */
   onChange?: ((leader: boolean) => void) | undefined;
+  /**
+   * Told at once when the lease is lost, after the signal of `lead` has aborted. Another may begin 5 s later, so one
+   * whose work takes longer to end has to exit here.
+   */
+  onLost?: (() => void) | undefined;
   log?: Log;
   clock?: Clock;
   random?: () => number;
@@ -50,6 +55,7 @@ export async function runElection(
     signal,
     lead,
     onChange,
+    onLost,
     log = silentLog,
     clock = systemClock,
     random = Math.random,
@@ -166,6 +172,7 @@ export async function runElection(
       tell.error("Lease lost", { identity, holder: seen?.lease.spec?.holderIdentity });
       onChange?.(false);
       link.abort(new Error(`The lease ${namespace}/${name} was lost`));
+      onLost?.();
       return;
     }
   })();

@@ -113,7 +113,8 @@ Deno.test("runElection() ends leading before another can begin when its renewals
 
 Deno.test("runElection() is lost at once when the lease went to another", async () => {
   await using api = startLoopbackApiServer();
-  await using a = elector(api, "a");
+  let told = 0;
+  await using a = elector(api, "a", { onLost: () => told++ });
   await eventually("a leads", () => a.leads());
   const stolen = performance.now();
   api.put(
@@ -122,6 +123,7 @@ Deno.test("runElection() is lost at once when the lease went to another", async 
   );
   assert.equal(await a.result, "lost");
   assert(a.endedAt[0]! - stolen < TIMES.renewDeadlineMs);
+  assert.equal(told, 1);
   assert.equal(lease(api).holderIdentity, "thief");
 });
 
