@@ -275,10 +275,13 @@ async function main(): Promise<number> {
     signal: shutdown.signal,
     lead: (signal) => controller.run(signal),
     onChange: (leader) => metrics.leader(LEASE, leader),
+    onLost: () => {
+      // Another may begin in 5 s; what still runs here must not go on until then. The next start remembers nothing.
+      log.error("Lost the Lease: ending at once, another leader may be at work");
+      Deno.exit(1);
+    },
     log,
   });
-  // One who has lost the lease starts anew, without anything of before in its memory.
-  if (outcome === "lost") log.error("Lost the Lease: another leader may be at work");
   return outcome === "lost" ? 1 : 0;
 }
 
