@@ -19,6 +19,11 @@ export interface Target {
    * needed by Deno 2.9 and refused by 2.6.
    */
   readonly flags: readonly string[];
+  /**
+   * Whether the modules are put into one minified file first: it takes some 10 MiB less memory than the graph (measured),
+   * at the price of stack traces that name no files of ours.
+   */
+  readonly bundle: boolean;
 }
 
 const TARGETS: readonly Target[] = [
@@ -27,12 +32,20 @@ const TARGETS: readonly Target[] = [
     entry: "mod.ts",
     // Which API server, which OpenStack and which files (kubeconfig, certificates) is configuration. It writes and runs nothing.
     flags: ["--allow-net", "--allow-read", "--allow-env", "--allow-sys"],
+    bundle: false,
   },
   {
     out: "dist/status-agent",
     entry: "status_agent/main.ts",
     // Deno lets nothing less read /proc (net.ipv4.ip_forward, a process's network namespace). The container is the fence.
-    flags: ["--allow-all"],
+    // It runs once for each gateway and mostly waits: no JIT, a small young generation, no threads of V8's own. Together with
+    // the bundle that is 52 MiB instead of 68 (measured; `deno task bench --only agent`).
+    flags: [
+      "--allow-all",
+      "--no-code-cache",
+      "--v8-flags=--lite-mode,--max-semi-space-size=1,--single-threaded",
+    ],
+    bundle: true,
   },
 ];
 
@@ -92,19 +105,36 @@ async function keyOf(target: Target, compiler: Compiler): Promise<string> {
   return hash.digest("hex");
 }
 
-/** Compiles one executable. Throws when the compiler fails; what it said is on stderr. */
-export async function compile(target: Target, compiler: Compiler): Promise<void> {
-  const out = resolve(ROOT, target.out);
-  await Deno.mkdir(dirname(out), { recursive: true });
-  const { code } = await new Deno.Command(compiler.deno, {
-    args: ["compile", "--quiet", "--frozen", "--no-prompt", ...target.flags, "--output", out, target.entry],
+async function deno(executable: string, { args, env = {} }: {
+  args: readonly string[];
+  env?: Readonly<Record<string, string>>;
+}): Promise<void> {
+  const { code } = await new Deno.Command(executable, {
+    args: [...args],
     cwd: ROOT,
-    env: { DENO_NO_UPDATE_CHECK: "1", ...compiler.env },
+    env: { DENO_NO_UPDATE_CHECK: "1", ...env },
     stdin: "null",
     stdout: "inherit",
     stderr: "inherit",
   }).output();
-  if (code !== 0) throw new Error(`Cannot compile ${target.entry} with ${compiler.name}: exit code ${code}`);
+  if (code !== 0) throw new Error(`Cannot run ${executable} ${args.join(" ")}: exit code ${code}`);
+}
+
+/** Compiles one executable. Throws when the compiler fails; what it said is on stderr. */
+export async function compile(target: Target, compiler: Compiler): Promise<void> {
+  const out = resolve(ROOT, target.out);
+  await Deno.mkdir(dirname(out), { recursive: true });
+  const source = target.bundle ? ["--no-config", `${out}.js`] : ["--frozen", target.entry];
+  if (target.bundle) {
+    // Always by the pinned release: the older one's bundler is an experiment.
+    await deno(Deno.execPath(), {
+      args: ["bundle", "--quiet", "--frozen", "--minify", "--output", `${out}.js`, target.entry],
+    });
+  }
+  await deno(compiler.deno, {
+    args: ["compile", "--quiet", "--no-prompt", ...target.flags, "--output", out, ...source],
+    env: compiler.env,
+  });
 }
 
 async function main(): Promise<void> {

@@ -26,7 +26,10 @@ prepare() {
   ! wants k8s "$@" || step_bg "Kubernetes: build and images" "$LAB/k8s.sh" prepare
   ! wants openstack "$@" || step_bg "OpenStack: install" "$LAB/openstack.sh" prepare
   step_bg "Deno modules" "$LAB/call.sh" fetch_modules
-  ! wants all "$@" || step_bg "Deno for compiling" "$LAB/call.sh" install_denort
+  if wants all "$@"; then
+    step_bg "Deno for compiling" "$LAB/call.sh" install_denort
+    step_bg "emulated kernel" "$LAB/emulated/setup.sh"
+  fi
   step_wait || return 1
   ! wants all "$@" || say "         deno compile: $(cat "$CACHE/how-compile")"
 }
