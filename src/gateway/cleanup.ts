@@ -10,6 +10,7 @@ import { releaseFloatingIP } from "../openstack/ensure/floating_ip_release.ts";
 import { deletePort, findPorts } from "../openstack/ensure/port.ts";
 import { ensureRoutes } from "../openstack/ensure/routes.ts";
 import { deleteSecurityGroup } from "../openstack/ensure/security_group.ts";
+import { OpenStackError } from "../openstack/errors.ts";
 import { CredentialsError } from "./clouds.ts";
 import { GATEWAYS, releaseCloudSecret } from "./cloud_guard.ts";
 import type { GatewayContext } from "./context.ts";
@@ -46,10 +47,13 @@ async function stopPods(
   return { living, lost };
 }
 
-/** Whether there can be anything of the gateway in OpenStack. */
-function reachedOpenStack({ gateway }: GatewayContext): boolean {
-  const { securityGroupID, port, floatingIP, conditions } = gateway.status ?? {};
-  return Boolean(securityGroupID || port || floatingIP) ||
+/**
+ * Whether there can be anything of the gateway in OpenStack: its service CIDR stands in the status before the first
+ * thing is made there.
+ */
+export function reachedOpenStack({ gateway }: Pick<GatewayContext, "gateway">): boolean {
+  const { serviceCIDR, securityGroupID, port, floatingIP, conditions } = gateway.status ?? {};
+  return Boolean(serviceCIDR || securityGroupID || port || floatingIP) ||
     (conditions ?? []).some((condition) => condition.type === "PortReady");
 }
 
@@ -119,8 +123,9 @@ export async function cleanup(context: GatewayContext): Promise<Cleaned> {
     const cleaned = await cleanOpenStack(context, cloud);
     if (cleaned.kind === "waiting") return cleaned;
   } catch (error) {
-    // A gateway that never had usable credentials has left nothing behind, and must not be held for ever.
-    if (!(error instanceof CredentialsError) || reachedOpenStack(context)) throw error;
+    // A gateway that never had a cloud it could use has left nothing behind, and must not be held for ever.
+    const closed = error instanceof CredentialsError || error instanceof OpenStackError;
+    if (!closed || reachedOpenStack(context)) throw error;
   }
   // The port has left the lost node: what still runs there can reach nobody.
   for (const name of pods.lost) {

@@ -2,7 +2,8 @@
 // pod could not run without these.
 import { NETWORK_POLICIES, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, SERVICES } from "../../kube/kinds.ts";
 import { list, remove } from "../../kube/objects.ts";
-import { type GatewayContext, messageOf, type Step } from "../context.ts";
+import { advisedMessage } from "../advice.ts";
+import type { GatewayContext, Step } from "../context.ts";
 import { belongsTo } from "../names.ts";
 import { applyOwned, labelSelector } from "../owned.ts";
 import {
@@ -44,7 +45,12 @@ export const access: Step = {
       return { kind: "done" };
     } catch (error) {
       context.signal.throwIfAborted();
-      return { kind: "failed", reason: "DeploymentUnavailable", message: messageOf(error), retryMs: 15_000 };
+      return {
+        kind: "failed",
+        reason: "DeploymentUnavailable",
+        message: advisedMessage(error),
+        retryMs: 15_000,
+      };
     }
   },
 };

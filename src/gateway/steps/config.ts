@@ -5,7 +5,8 @@ import type { ExposureSpec, PortStatus } from "../../api/ipsec_gateway.ts";
 import { CONFIG_MAPS, NETWORK_ATTACHMENT_DEFINITIONS, SERVICES } from "../../kube/kinds.ts";
 import { get, list, remove } from "../../kube/objects.ts";
 import { addressAt, contains } from "../../ledger/service_cidr.ts";
-import { type GatewayContext, messageOf, type Outcome, type Step } from "../context.ts";
+import { advisedMessage } from "../advice.ts";
+import type { GatewayContext, Outcome, Step } from "../context.ts";
 import {
   attachmentName,
   belongsTo,
@@ -230,7 +231,7 @@ export const config: Step = {
       return await render(context);
     } catch (error) {
       context.signal.throwIfAborted();
-      return { kind: "failed", reason: "RenderFailed", message: messageOf(error), retryMs: 15_000 };
+      return { kind: "failed", reason: "RenderFailed", message: advisedMessage(error), retryMs: 15_000 };
     }
   },
 };

@@ -3,7 +3,8 @@ import { HEARTBEAT_GRACE_MS, type IPsecGateway } from "../../api/ipsec_gateway.t
 import type { Deployment, Pod } from "../../kube/kinds.ts";
 import { DEPLOYMENTS, PODS } from "../../kube/kinds.ts";
 import { list, remove } from "../../kube/objects.ts";
-import { type GatewayContext, messageOf, type Step } from "../context.ts";
+import { advised, advisedMessage } from "../advice.ts";
+import type { GatewayContext, Step } from "../context.ts";
 import { objectNames } from "../names.ts";
 import { applyOwned, labelSelector } from "../owned.ts";
 import { renderDeployment } from "../render/deployment.ts";
@@ -77,7 +78,7 @@ async function why(context: GatewayContext, deployment: Deployment): Promise<str
   const { gateway, kube, signal } = context;
   const namespace = gateway.metadata.namespace ?? "";
   const failure = replicaFailure(deployment);
-  if (failure) return failure;
+  if (failure) return advised(failure);
   const { items } = await list(kube, PODS, { namespace, labelSelector: labelSelector(gateway), signal });
   return podTrouble(items) ?? "the pod is starting";
 }
@@ -136,7 +137,12 @@ export const deployment: Step = {
       };
     } catch (error) {
       context.signal.throwIfAborted();
-      return { kind: "failed", reason: "DeploymentUnavailable", message: messageOf(error), retryMs: 15_000 };
+      return {
+        kind: "failed",
+        reason: "DeploymentUnavailable",
+        message: advisedMessage(error),
+        retryMs: 15_000,
+      };
     }
   },
 };

@@ -4,7 +4,7 @@ import { nameOf } from "../../api/ipsec_gateway.ts";
 import { SECRETS } from "../../kube/kinds.ts";
 import { get } from "../../kube/objects.ts";
 import { contains, parseCidr } from "../../ledger/service_cidr.ts";
-import { OpenStackError } from "../../openstack/errors.ts";
+import { failedTo, OpenStackError } from "../../openstack/errors.ts";
 import { CredentialsError } from "../clouds.ts";
 import { type GatewayContext, messageOf, type Outcome, type Step } from "../context.ts";
 import type { GatewayOptions } from "../options.ts";
@@ -208,10 +208,18 @@ async function openCloud(context: GatewayContext): Promise<Failure | undefined> 
   } catch (error) {
     if (error instanceof CredentialsError) return { ...failed(error.reason, error.message), retryMs: 15_000 };
     if (!(error instanceof OpenStackError)) throw error;
-    const refused = error.service === "identity" && [401, 403, 404].includes(error.status) ||
-      error.type === "NoEndpoint";
+    const refused = [401, 403].includes(error.status) || error.type === "NoEndpoint" ||
+      (error.service === "identity" && error.status === 404);
+    const { metadata, spec } = context.gateway;
+    const secret = spec.openstack?.cloudSecretRef?.name;
+    const cloud = secret === undefined
+      ? "the operator's cloud"
+      : `the cloud of Secret ${metadata.namespace}/${secret}`;
     return {
-      ...failed(refused ? "CloudCredentialsInvalid" : "CloudUnreachable", error.message),
+      ...failed(
+        refused ? "CloudCredentialsInvalid" : "CloudUnreachable",
+        failedTo(`open ${cloud} for IPsecGateway ${nameOf(context.gateway)}`, error).message,
+      ),
       retryMs: 15_000,
     };
   }
