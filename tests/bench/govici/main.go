@@ -58,29 +58,52 @@ func checksum(from *vici.Message, hash uint32) uint32 {
 	return hash
 }
 
+// read gives the events of one list-sas.
+func read(session *vici.Session) ([]*vici.Message, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	events := []*vici.Message{}
+	for event, err := range session.CallStreaming(ctx, "list-sas", "list-sa", nil) {
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, event)
+	}
+	if len(events) != 2000 {
+		return nil, fmt.Errorf("cannot read 2,000 IKE_SAs: current number is %d", len(events))
+	}
+	return events, nil
+}
+
 func run() error {
-	session, err := vici.NewSession(vici.WithSocketPath(os.Args[1]))
+	connect := func() (*vici.Session, error) { return vici.NewSession(vici.WithSocketPath(os.Args[1])) }
+	session, err := connect()
 	if err != nil {
 		return err
 	}
-	defer session.Close()
 	times := []float64{}
 	var hash uint32
 	var sum total
+	lossy := 0
 	for turn := 0; turn < 25; turn++ {
 		begun := time.Now()
 		sum = total{}
-		events := []*vici.Message{}
-		for event, err := range session.CallStreaming(context.Background(), "list-sas", "list-sa", nil) {
-			if err != nil {
-				return err
-			}
-			events = append(events, event)
+		events, err := read(session)
+		for _, event := range events {
 			walk(event, &sum)
 		}
 		took := time.Since(begun)
-		if len(events) != 2000 {
-			return fmt.Errorf("cannot read 2,000 IKE_SAs: current number is %d", len(events))
+		if err != nil {
+			// govici drops what comes while 128 packets wait for their reader, answers too: such a reading does not count.
+			if lossy++; lossy > 200 {
+				return err
+			}
+			session.Close()
+			if session, err = connect(); err != nil {
+				return err
+			}
+			turn--
+			continue
 		}
 		if turn >= 5 {
 			times = append(times, float64(took.Microseconds())/1000)
@@ -91,7 +114,7 @@ func run() error {
 		}
 	}
 	return json.NewEncoder(os.Stdout).Encode(map[string]any{
-		"ms": times, "checksum": fmt.Sprintf("%x", hash), "strings": sum.strings,
+		"ms": times, "checksum": fmt.Sprintf("%x", hash), "strings": sum.strings, "lossy": lossy,
 	})
 }
 
