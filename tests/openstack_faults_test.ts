@@ -54,9 +54,9 @@ Deno.test("ensureSecurityGroup() leaks no group when tagging fails, and says wha
 
 Deno.test("ensureSecurityGroup() deletes the double when a lost create lands late", async () => {
   await using at = await place();
-  await using os = new OpenStackClient(parseClouds(tenantClouds(PROXY_AUTH_URL)), { writeTimeoutMs: 2_000 });
+  await using os = new OpenStackClient(parseClouds(tenantClouds(PROXY_AUTH_URL)), { writeTimeoutMs: 5_000 });
   const ensure = () => ensureSecurityGroup(os, at.owner, { rules: IKE });
-  await withFault(once("POST", "/security-groups$", { kind: "delay", ms: 5_000 }), async () => {
+  await withFault(once("POST", "/security-groups$", { kind: "delay", ms: 9_000 }), async () => {
     await assert.rejects(ensure(), (error) => {
       assert.ok(error instanceof OpenStackError);
       assert.equal(error.type, "Timeout");
