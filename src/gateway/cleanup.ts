@@ -1,6 +1,6 @@
 // What is done when a gateway is deleted, in this order: pod, floating IP, routes, port, security group. Each resource
 // is found by its tag, so that it can be done again after any interruption, and nothing of others is touched.
-import { CLEANUP_FINALIZER, nameOf } from "../api/ipsec_gateway.ts";
+import { CLEANUP_FINALIZER, GROUP, nameOf } from "../api/ipsec_gateway.ts";
 import { isConflict } from "../kube/errors.ts";
 import { DEPLOYMENTS, PODS } from "../kube/kinds.ts";
 import { get, list, mergePatch, remove } from "../kube/objects.ts";
@@ -86,6 +86,24 @@ async function cleanOpenStack(context: GatewayContext, cloud: OpenStack): Promis
   return { kind: "gone" };
 }
 
+/**
+ * Set when nothing is left in the cloud, before the guard leaves the cloud Secret: should we be killed between that and
+ * the end, the Secret is gone, and whoever goes on can't look any more.
+ */
+const CLEANED_ANNOTATION = `${GROUP}/cleaned`;
+
+async function markCleaned({ gateway, kube, signal }: GatewayContext): Promise<void> {
+  const { namespace, name = "", uid } = gateway.metadata;
+  if (!gateway.spec.openstack?.cloudSecretRef || wasCleaned({ gateway })) return;
+  const patch = { metadata: { uid, annotations: { [CLEANED_ANNOTATION]: uid } } };
+  await mergePatch(kube, GATEWAYS, { namespace, name, patch, signal });
+}
+
+/** Whether an earlier round got so far. The uid tells it from an annotation that a copied manifest brought along. */
+function wasCleaned({ gateway }: Pick<GatewayContext, "gateway">): boolean {
+  return gateway.metadata.annotations?.[CLEANED_ANNOTATION] === gateway.metadata.uid;
+}
+
 async function removeFinalizer({ gateway, kube, signal }: GatewayContext): Promise<void> {
   const namespace = gateway.metadata.namespace ?? "";
   const name = gateway.metadata.name ?? "";
@@ -125,12 +143,13 @@ export async function cleanup(context: GatewayContext): Promise<Cleaned> {
   } catch (error) {
     // A gateway that never had a cloud it could use has left nothing behind, and must not be held for ever.
     const closed = error instanceof CredentialsError || error instanceof OpenStackError;
-    if (!closed || reachedOpenStack(context)) throw error;
+    if (!closed || (reachedOpenStack(context) && !wasCleaned(context))) throw error;
   }
   // The port has left the lost node: what still runs there can reach nobody.
   for (const name of pods.lost) {
     await remove(kube, PODS, { namespace: gateway.metadata.namespace, name, gracePeriodSeconds: 0, signal });
   }
+  await markCleaned(context);
   await releaseCloudSecret(context);
   await removeFinalizer(context);
   return { kind: "gone" };

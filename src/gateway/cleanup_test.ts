@@ -1,6 +1,15 @@
 import assert from "node:assert/strict";
-import { reachedOpenStack } from "./cleanup.ts";
+import { CLEANUP_FINALIZER, type IPsecGateway } from "../api/ipsec_gateway.ts";
+import { createKubeClient } from "../kube/client.ts";
+import { type LoopbackApiServer, startLoopbackApiServer, statusAnswer } from "../kube/loopback_apiserver.ts";
+import { startCloudDouble } from "../openstack/cloud_double.ts";
+import { silentLog } from "../process/log.ts";
+import { cleanup, reachedOpenStack } from "./cleanup.ts";
+import { createClouds } from "./clouds.ts";
+import type { GatewayContext } from "./context.ts";
 import { gateway } from "./gateway_builder.ts";
+import { ownerTag } from "./names.ts";
+import type { GatewayOptions } from "./options.ts";
 
 Deno.test("reachedOpenStack() says no when a gateway was never given a service CIDR", () => {
   assert.equal(reachedOpenStack({ gateway: gateway() }), false);
@@ -17,4 +26,94 @@ Deno.test("reachedOpenStack() says no when a gateway was never given a service C
 Deno.test("reachedOpenStack() says yes when a service CIDR was given: the next step may have been cut off", () => {
   const status = { serviceCIDR: "100.64.0.0/24" };
   assert.equal(reachedOpenStack({ gateway: gateway({}, { status }) }), true);
+});
+
+const GATEWAYS = "/apis/ipsec.bnerd.net/v1alpha1/namespaces/tenant/ipsecgateways";
+const SECRETS = "/api/v1/namespaces/tenant/secrets";
+
+/** A gateway that is being deleted, with its cloud Secret, on an API server and a cloud of its own. */
+function deleting(api: LoopbackApiServer, clouds: Record<string, unknown>): void {
+  const deletionTimestamp = "2026-01-01T00:00:00Z";
+  api.put(
+    GATEWAYS,
+    gateway({ openstack: { cloudSecretRef: { name: "cloud" } } }, {
+      status: { serviceCIDR: "100.64.0.0/24" },
+      metadata: { deletionTimestamp, finalizers: [CLEANUP_FINALIZER] },
+    }),
+  );
+  const secret = {
+    metadata: { name: "cloud", deletionTimestamp, finalizers: ["ipsec.bnerd.net/cloud-credentials"] },
+    data: { "clouds.yaml": btoa(JSON.stringify({ clouds })) },
+  };
+  api.put(SECRETS, secret);
+}
+
+const options: GatewayOptions = {
+  serviceCIDRPool: [],
+  images: { strongswan: "s", statusAgent: "a" },
+  allowImageOverride: false,
+  dataPlane: "auto",
+  renderAhead: true,
+  agentIntervalSeconds: 15,
+  nodeGraceMs: 60_000,
+  openstack: { allowedNetworkIDs: [], allowedFloatingIPs: [] },
+};
+
+/** A round on what the API server has now. */
+function contextOf(
+  api: LoopbackApiServer,
+  { kube, clouds }: Pick<GatewayContext, "kube" | "clouds">,
+): GatewayContext {
+  return {
+    gateway: api.read(`${GATEWAYS}/gw`) as IPsecGateway,
+    facts: {},
+    kube,
+    clouds,
+    options,
+    nodes: () => [],
+    gateways: () => [],
+    resolve: () => Promise.resolve([]),
+    allocating: (run) => run(),
+    now: () => new Date(),
+    log: silentLog,
+    signal: new AbortController().signal,
+    saveFacts: () => Promise.resolve(),
+  };
+}
+
+Deno.test("cleanup() ends after it was killed when the guard was off the Secret and the finalizer still there", async () => {
+  await using api = startLoopbackApiServer();
+  await using double = startCloudDouble();
+  const tag = ownerTag(gateway());
+  double.items["security-groups"]?.push({
+    ...{ id: "G", name: "ipsec-tenant-gw", tags: [tag], description: "", security_group_rules: [] },
+  });
+  const auth = { auth_url: double.cloud.authURL, user_id: "u", password: "sesame", project_id: "p" };
+  deleting(api, { double: { auth } });
+  using kube = createKubeClient(api.connection);
+  await using clouds = createClouds({ kube, openstack: options.openstack });
+  const round = () => cleanup(contextOf(api, { kube, clouds }));
+
+  // Killed: the API server sees nothing of us after the Secret was let go.
+  api.intercept = ({ method, path }) =>
+    method === "PATCH" && path === `${GATEWAYS}/gw` &&
+      (api.read(`${SECRETS}/cloud`)?.metadata?.finalizers ?? []).length === 0
+      ? statusAnswer(500, "InternalError")
+      : undefined;
+  await assert.rejects(round(), /InternalError/);
+  assert.deepEqual(double.items["security-groups"]?.map(({ id }) => id), []);
+  api.remove(`${SECRETS}/cloud`);
+
+  api.intercept = () => undefined;
+  assert.deepEqual(await round(), { kind: "gone" });
+  assert.deepEqual(api.read(`${GATEWAYS}/gw`)?.metadata?.finalizers, []);
+});
+
+Deno.test("cleanup() does not let go of a gateway whose credentials are gone and that may have something there", async () => {
+  await using api = startLoopbackApiServer();
+  deleting(api, {});
+  api.remove(`${SECRETS}/cloud`);
+  using kube = createKubeClient(api.connection);
+  await using clouds = createClouds({ kube, openstack: options.openstack });
+  await assert.rejects(cleanup(contextOf(api, { kube, clouds })), /Cannot find Secret tenant\/cloud/);
 });
