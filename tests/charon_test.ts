@@ -431,3 +431,35 @@ pairTest("a key that somebody took out of charon comes back, and a foreign conne
       ),
   );
 });
+
+pairTest("an idle trap reads ROUTED and is not initiated", async (pair) => {
+  await loadPartner(pair, [1]);
+  await using agent = new Agent(pair, { t1: connection(1, true, {}, { start_action: "trap" }) }, {
+    tickMs: 500,
+  });
+  await eventually("ROUTED", 5, () => agent.tunnel("t1")?.state === "ROUTED");
+  assert.match(await agent.daemon.metrics(), /^ipsec_tunnel_up\{tunnel="t1"\} 1$/m);
+  await withVici(
+    pair.ours,
+    (session) => session.call("initiate", section({ ike: "t1", child: "t1-net", timeout: "5000" })),
+  );
+  await agent.established(5, "t1");
+  assert.equal(agent.logged("Initiated a child that is down"), 0);
+});
+
+pairTest(
+  "a dead peer detection setting that charon does not compare is changed all the same",
+  async (pair) => {
+    await loadPartner(pair, [1]);
+    await using agent = new Agent(pair, { t1: connection(1, true, { version: 1, dpd_timeout: "20s" }) });
+    const timeout = (): Promise<string | undefined> =>
+      withVici(pair.ours, async (session) => {
+        const [event] = await Array.fromAsync(session.stream("list-conns", "list-conn"));
+        return textOf(sectionOf(event, "t1"), "dpd_timeout");
+      });
+    await eventually("the first", 5, async () => await timeout() === "20");
+    agent.connections = { t1: connection(1, true, { version: 1, dpd_timeout: "30s" }) };
+    agent.daemon.wake();
+    await eventually("the second", 5, async () => await timeout() === "30");
+  },
+);
