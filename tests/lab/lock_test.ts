@@ -21,7 +21,7 @@ Deno.test("lock_take refuses and names the holder when another process has the l
   const { code, stderr } = await withLock(
     own,
     `lock_take "./run demo"; bash -c '
-    . ${LAB}env.sh; . ${LAB}process.sh; . ${LAB}lock.sh; LOCK=${own}/lock; lock_take "./run test"'`,
+    . ${LAB}env.sh; . ${LAB}process.sh; . ${LAB}lock.sh; LOCK=${own}/lock; lock_take "./run test"' || exit $?`,
   );
   assert.equal(code, 3);
   assert.match(stderr, /^Cannot use the lab: it is held by process \d+, '\.\/run demo' in \S+ since /);
