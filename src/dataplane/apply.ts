@@ -1,6 +1,13 @@
 // Desired against actual: only differences are written, in an order in which nothing leaves in clear on the way.
 import { type Exec, runOrThrow } from "./exec.ts";
-import { type KernelRoute, type KernelRule, type KernelState, PROTOCOL, readKernel } from "./kernel.ts";
+import {
+  type KernelRoute,
+  type KernelRule,
+  type KernelState,
+  parseKernel,
+  PROTOCOL,
+  queryKernel,
+} from "./kernel.ts";
 import { MAIN_TABLE, type Plan, type PlannedRoute, type PlannedRule } from "./plan.ts";
 
 /** The difference as lines for `ip -batch`, and what could not be planned because a device is missing. */
@@ -106,27 +113,40 @@ export interface Applied extends Difference {
   readonly before: KernelState;
 }
 
-/**
- * Makes the kernel as planned; writes nothing when it is so already.
- *
- * @throws Error when `ip` can't be run, or refuses a line: what came before it stands, the next round goes on.
- */
-export async function applyPlan(plan: Plan, exec: Exec): Promise<Applied> {
-  const before = await readKernel(exec);
-  const difference = differenceOf(plan, before);
-  if (difference.lines.length) {
-    const stdin = difference.lines.join("\n") + "\n";
-    try {
-      await runOrThrow(exec, ["ip", "-batch", "-"], { stdin });
-    } catch (cause) {
-      const detail = cause instanceof Error ? cause.message : String(cause);
-      throw new Error(
-        `Cannot write links and routes: ${detail}; the lines were: ${difference.lines.join("; ")}`,
-        {
-          cause,
-        },
-      );
-    }
+/** Makes the kernel as planned; keeps what it saw last, so that an unchanged kernel costs one `ip` and no thought. */
+export interface Applier {
+  /**
+   * One round; writes nothing when all is as planned already.
+   *
+   * @throws Error `ip` can't be run, or refuses a line: what came before it stands, the next round goes on.
+   */
+  apply(plan: Plan): Promise<Applied>;
+}
+
+/** An applier that has seen nothing yet. Rounds must not overlap. */
+export function createApplier(exec: Exec): Applier {
+  let settled: { readonly plan: Plan; readonly text: string; readonly applied: Applied } | undefined;
+  return {
+    async apply(plan) {
+      const text = await queryKernel(exec);
+      if (settled?.plan === plan && settled.text === text) return settled.applied;
+      const before = parseKernel(text);
+      const applied = { ...differenceOf(plan, before), before };
+      await write(applied.lines, exec);
+      settled = applied.lines.length ? undefined : { plan, text, applied };
+      return applied;
+    },
+  };
+}
+
+async function write(lines: readonly string[], exec: Exec): Promise<void> {
+  if (lines.length === 0) return;
+  try {
+    await runOrThrow(exec, ["ip", "-batch", "-"], { stdin: lines.join("\n") + "\n" });
+  } catch (cause) {
+    const detail = cause instanceof Error ? cause.message : String(cause);
+    throw new Error(`Cannot write links and routes: ${detail}; the lines were: ${lines.join("; ")}`, {
+      cause,
+    });
   }
-  return { ...difference, before };
 }

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { applyPlan, differenceOf } from "./apply.ts";
+import { createApplier, differenceOf } from "./apply.ts";
 import type { Exec } from "./exec.ts";
 import { type KernelState, parseKernel } from "./kernel.ts";
 import { network } from "./network_fixture.ts";
@@ -71,7 +71,7 @@ Deno.test("parseKernel() keeps our rules, and the global addresses", () => {
   assert.deepEqual(kernel.routes, [{ type: "unreachable", table: "10042", to: "default", metric: 9999 }]);
 });
 
-Deno.test("applyPlan() says what ip refused and which lines were sent", async () => {
+Deno.test("Applier.apply() says what ip refused and which lines were sent", async () => {
   const exec: Exec = (argv) =>
     Promise.resolve(
       argv.includes("-json")
@@ -79,7 +79,7 @@ Deno.test("applyPlan() says what ip refused and which lines were sent", async ()
         : { code: 1, stdout: "", stderr: "Command failed -:1" },
     );
   await assert.rejects(
-    applyPlan(planOf(network()), exec),
+    createApplier(exec).apply(planOf(network())),
     /Cannot write links and routes: .*Command failed -:1.*rule add/,
   );
 });

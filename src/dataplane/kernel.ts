@@ -70,16 +70,18 @@ function subnet(address: unknown, length: unknown): string | undefined {
 }
 
 /**
- * Reads the kernel's state with one `ip` process.
+ * What {@linkcode parseKernel} reads, by one `ip` process. Equal texts mean an equal state: it holds no counters.
  *
- * @throws Error when `ip` fails or answers in another shape (iproute2 6.1 and later: one JSON array a command).
+ * @throws Error when `ip` fails.
  */
-export async function readKernel(exec: Exec): Promise<KernelState> {
-  const output = await runOrThrow(exec, ["ip", "-json", "-details", "-batch", "-"], { stdin: QUERIES });
-  return parseKernel(output);
+export async function queryKernel(exec: Exec): Promise<string> {
+  return await runOrThrow(exec, ["ip", "-json", "-details", "-batch", "-"], { stdin: QUERIES });
 }
 
-/** The state in the output of the four queries. Throws Error when there are not four arrays. */
+/**
+ * The state in the output of the four queries (iproute2 6.1 and later: one JSON array a command). Throws Error when
+ * there are not four arrays.
+ */
 export function parseKernel(output: string): KernelState {
   const answers = output.split("\n").filter((line) => line.startsWith("[")).map((line) =>
     list(JSON.parse(line))

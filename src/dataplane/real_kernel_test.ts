@@ -1,6 +1,6 @@
 // What this folder writes, taken by a real kernel in a network namespace of its own. Needs root, `ip` and `nft`.
 import assert from "node:assert/strict";
-import { applyPlan } from "./apply.ts";
+import { createApplier } from "./apply.ts";
 import { createExec, type Exec, runOrThrow } from "./exec.ts";
 import { FENCE_TABLE, renderFence } from "./fence.ts";
 import { network, ranges, tunnelNetwork } from "./network_fixture.ts";
@@ -26,7 +26,7 @@ async function withNamespace(use: (exec: Exec) => Promise<void>): Promise<void> 
 }
 
 Deno.test({
-  name: "applyPlan() writes nothing the second time, and puts back what was taken away",
+  name: "Applier.apply() writes nothing the second time, and puts back what was taken away",
   ignore,
   fn: () =>
     withNamespace(async (exec) => {
@@ -35,18 +35,19 @@ Deno.test({
         tunnelNetwork({ name: "b", ifId: 1043, remote: ranges("172.16.0.0/12", "192.0.2.9") }),
       ];
       const plan = planOf(network({ tunnels }));
-      assert.ok((await applyPlan(plan, exec)).lines.length > 0);
-      assert.deepEqual((await applyPlan(plan, exec)).lines, []);
+      const applier = createApplier(exec);
+      assert.ok((await applier.apply(plan)).lines.length > 0);
+      assert.deepEqual((await applier.apply(plan)).lines, []);
       await runOrThrow(exec, ["ip", "-batch", "-"], {
         stdin:
           "rule delete priority 100\nroute delete unreachable 192.0.2.9 metric 9999\naddress delete 100.64.0.1/32 dev lo\n",
       });
-      assert.deepEqual((await applyPlan(plan, exec)).lines, [
+      assert.deepEqual((await applier.apply(plan)).lines, [
         "route replace unreachable 192.0.2.9 table main metric 9999 proto 117",
         "address add 100.64.0.1/32 dev lo",
         "rule add priority 100 from 10.0.0.7 table 100 protocol 117",
       ]);
-      await applyPlan(planOf(network({ tunnels: [] })), exec);
+      await applier.apply(planOf(network({ tunnels: [] })));
       assert.equal(await runOrThrow(exec, ["ip", "route", "show", "type", "unreachable"]), "");
     }),
 });

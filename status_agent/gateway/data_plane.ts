@@ -1,11 +1,11 @@
 // Keeps this pod's network as the configuration wants it, and lets charon start only once the fence stands.
-import { applyPlan } from "../../src/dataplane/apply.ts";
+import { createApplier } from "../../src/dataplane/apply.ts";
 import { detectDriver } from "../../src/dataplane/detect.ts";
 import { type Exec, runOrThrow } from "../../src/dataplane/exec.ts";
 import { FENCE_TABLE, renderFence } from "../../src/dataplane/fence.ts";
 import type { KernelState } from "../../src/dataplane/kernel.ts";
 import type { Driver, Network } from "../../src/dataplane/network.ts";
-import { planOf, sharedRemotes } from "../../src/dataplane/plan.ts";
+import { type Plan, planOf, sharedRemotes } from "../../src/dataplane/plan.ts";
 import { renderStrongswanConf } from "../../src/dataplane/strongswan_conf.ts";
 import type { Log } from "../../src/process/log.ts";
 import type { GatewayConfig } from "./config.ts";
@@ -35,6 +35,15 @@ export interface DataPlane {
   ensure(config: GatewayConfig): Promise<readonly string[]>;
 }
 
+/** What a configuration comes to. */
+interface Wanted {
+  readonly config: GatewayConfig;
+  readonly network: Network;
+  readonly plan: Plan;
+  /** For `nft -f -`. */
+  readonly fence: string;
+}
+
 /** A data plane that has done nothing yet. */
 export function createDataPlane({ runDirectory, exec, log, proc = "/proc" }: DataPlaneOptions): DataPlane {
   const marker = `${runDirectory}/fenced`;
@@ -42,6 +51,14 @@ export function createDataPlane({ runDirectory, exec, log, proc = "/proc" }: Dat
   /** The text that was applied, and what nft made of it: so that a change by hand is seen. */
   let fence: { readonly text: string; readonly listed: string } | undefined;
   let queue: Promise<unknown> = Promise.resolve();
+  const applier = createApplier(exec);
+  let wanted: Wanted | undefined;
+
+  function wantedOf(config: GatewayConfig, driver: Driver): Wanted {
+    if (wanted?.config === config) return wanted;
+    const network = networkOf(config, driver);
+    return wanted = { config, network, plan: planOf(network), fence: renderFence(network) };
+  }
 
   async function start(config: GatewayConfig): Promise<Driver> {
     const running = await runningDriver();
@@ -69,8 +86,7 @@ export function createDataPlane({ runDirectory, exec, log, proc = "/proc" }: Dat
     }
   }
 
-  async function ensureFence(network: Network): Promise<void> {
-    const text = renderFence(network);
+  async function ensureFence(text: string): Promise<void> {
     const list = () => exec(["nft", "-s", "list", "table", "inet", FENCE_TABLE]);
     if (fence?.text === text) {
       const { stdout } = await list();
@@ -94,27 +110,23 @@ export function createDataPlane({ runDirectory, exec, log, proc = "/proc" }: Dat
 
   async function ensure(config: GatewayConfig): Promise<readonly string[]> {
     const chosen = driver ?? await start(config);
-    const network = networkOf(config, chosen);
-    await ensureFence(network);
-    const { lines, missing, before } = await applyPlan(planOf(network), exec);
+    const { network, plan, fence } = wantedOf(config, chosen);
+    await ensureFence(fence);
+    const { lines, missing, before } = await applier.apply(plan);
     if (lines.length) log.info("Links, addresses, rules and routes written", { lines });
     if (driver === undefined) {
       await release(chosen);
       driver = chosen;
     }
     return [
-      ...await problemsOf(config, network, before),
+      ...problemsOf(config, network, before),
       ...missing.filter((device) => device !== UPLINK).map((device) => `${device} is missing`),
     ].sort();
   }
 
-  async function problemsOf(
-    { agent }: GatewayConfig,
-    network: Network,
-    kernel: KernelState,
-  ): Promise<string[]> {
+  function problemsOf({ agent }: GatewayConfig, network: Network, kernel: KernelState): string[] {
     const problems = uplinkProblems(network, agent.port.macAddress, kernel);
-    const forward = await readSetting(`${proc}/sys/net/ipv4/ip_forward`);
+    const forward = readSetting(`${proc}/sys/net/ipv4/ip_forward`);
     if (forward !== "1") {
       problems.push(
         `net.ipv4.ip_forward is ${forward}, so nothing is forwarded: the tuning plugin has not set it`,
@@ -161,9 +173,9 @@ export function uplinkProblems(network: Network, macAddress: string, kernel: Ker
   return problems;
 }
 
-async function readSetting(path: string): Promise<string> {
+function readSetting(path: string): string {
   try {
-    return (await Deno.readTextFile(path)).trim();
+    return Deno.readTextFileSync(path).trim();
   } catch {
     return "unreadable";
   }

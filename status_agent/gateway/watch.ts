@@ -3,17 +3,20 @@
 /**
  * A text that changes with the directory's content. The kubelet swaps the link `..data`, which is then all that has to
  * be looked at; elsewhere names, sizes and times of the files are. "" when the directory can't be read.
+ *
+ * Not async on purpose: it is asked each second, of a few files in memory, and each asynchronous call would keep a
+ * thread with its own heap.
  */
-export async function fingerprint(directory: string): Promise<string> {
+export function fingerprint(directory: string): string {
   try {
-    return await Deno.readLink(`${directory}/..data`);
+    return Deno.readLinkSync(`${directory}/..data`);
   } catch {
     // No ConfigMap or Secret volume.
   }
   try {
     const parts: string[] = [];
-    for await (const { name } of Deno.readDir(directory)) {
-      const { size, mtime } = await Deno.stat(`${directory}/${name}`);
+    for (const { name } of Deno.readDirSync(directory)) {
+      const { size, mtime } = Deno.statSync(`${directory}/${name}`);
       parts.push(`${name} ${size} ${mtime?.getTime()}`);
     }
     return parts.sort().join("\n");
