@@ -57,7 +57,7 @@ export const FLAGS = defineFlags({
   },
   "workers": {
     type: "integer",
-    default: 4,
+    default: 16,
     check: (n) => n >= 1 && n <= 64 ? undefined : "must be 1 to 64",
     help: "How many gateways are reconciled at the same time.",
   },
@@ -158,7 +158,24 @@ export const FLAGS = defineFlags({
       addresses.every((address) => isIPv4(address)) ? undefined : "must be IPv4 addresses",
     help: "Addresses that a tenant may pin with the operator's credentials.",
   },
+  "allowed-routed-cidrs": {
+    type: "list",
+    default: [],
+    value: "CIDRS",
+    check: cidrProblem,
+    help:
+      "Networks that remote subnets of mode routed may lie in with the operator's credentials: they become routes of a shared router.",
+  },
 });
+
+function cidrProblem(cidrs: readonly string[]): string | undefined {
+  try {
+    cidrs.forEach(parseCidr);
+    return undefined;
+  } catch (error) {
+    return `must be IPv4 CIDRs: ${error instanceof Error ? error.message : error}`;
+  }
+}
 
 function poolProblem(pools: readonly string[]): string | undefined {
   if (pools.length === 0) return "must have at least one CIDR";
@@ -201,6 +218,7 @@ export function gatewayOptions(flags: Flags): GatewayOptions {
       ...optional("externalNetworkID", flags["external-network-id"]),
       allowedNetworkIDs: flags["allowed-network-ids"],
       allowedFloatingIPs: flags["allowed-floating-ips"],
+      allowedRoutedCIDRs: flags["allowed-routed-cidrs"],
     },
   };
 }
@@ -245,6 +263,7 @@ async function main(): Promise<number> {
     events,
     log,
     resolve,
+    apiServer: Deno.env.get("KUBERNETES_SERVICE_HOST"),
     workers: flags.workers,
     queueMetrics: metrics.queue("ipsecgateway"),
     ...(flags["watch-namespaces"].length ? { watchNamespaces: flags["watch-namespaces"] } : {}),

@@ -22,7 +22,11 @@ function problems(...args: string[]): string {
 Deno.test("gatewayOptions() leaves out what is not given", () => {
   const { values } = parseFlags(FLAGS, { ...TEXT, args: NEEDED });
   assert.ok(values);
-  assert.deepEqual(gatewayOptions(values).openstack, { allowedNetworkIDs: [], allowedFloatingIPs: [] });
+  assert.deepEqual(gatewayOptions(values).openstack, {
+    allowedNetworkIDs: [],
+    allowedFloatingIPs: [],
+    allowedRoutedCIDRs: [],
+  });
 });
 
 Deno.test("gatewayOptions() carries what is given", () => {

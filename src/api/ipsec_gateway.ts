@@ -1,5 +1,6 @@
 // The kind IPsecGateway as it comes from the API server, and the names that belong to it.
 import type { ObjectMeta } from "kubernetes-types/meta/v1";
+import { namespaced } from "../kube/resource.ts";
 import type { IPsecGatewaySpec, IPsecGatewayStatus } from "./ipsec_gateway_types.ts";
 
 export type { IPsecGatewaySpec, IPsecGatewayStatus } from "./ipsec_gateway_types.ts";
@@ -29,6 +30,9 @@ export interface IPsecGateway {
   readonly spec: IPsecGatewaySpec;
   readonly status?: IPsecGatewayStatus;
 }
+
+/** The resource, for calls to the API server. */
+export const GATEWAYS = namespaced<IPsecGateway>(API_VERSION, GATEWAY_PLURAL, GATEWAY_KIND);
 
 export type TunnelSpec = IPsecGatewaySpec["tunnels"][number];
 export type ExposureSpec = NonNullable<IPsecGatewaySpec["exposures"]>[number];

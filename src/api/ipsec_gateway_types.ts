@@ -8,7 +8,7 @@ export interface IPsecGatewaySpec {
    */
   openstack?: {
     /**
-     * Secret in the gateway's namespace with a key clouds.yaml (and, for a private CA, a key cacert). Attaching a port to a node needs credentials of the project that the nodes' servers are in.
+     * Secret in the gateway's namespace with a key clouds.yaml (and, for a private CA, a key cacert). Attaching a port to a node needs credentials of the project that the nodes' servers are in. To change credentials, change the Secret's content.
      */
     cloudSecretRef?: {
       /**

@@ -1,21 +1,21 @@
 // What is done when a gateway is deleted, in this order: pod, floating IP, routes, port, security group. Each resource
 // is found by its tag, so that it can be done again after any interruption, and nothing of others is touched.
-import { CLEANUP_FINALIZER, GROUP, nameOf } from "../api/ipsec_gateway.ts";
+import { CLEANUP_FINALIZER, GATEWAYS, GROUP, nameOf } from "../api/ipsec_gateway.ts";
 import { isConflict } from "../kube/errors.ts";
 import { DEPLOYMENTS, PODS } from "../kube/kinds.ts";
 import { get, list, mergePatch, remove } from "../kube/objects.ts";
 import type { OpenStack } from "../openstack/contract.ts";
 import { detachPort } from "../openstack/ensure/attachment.ts";
 import { releaseFloatingIP } from "../openstack/ensure/floating_ip_release.ts";
-import { deletePort, findPorts } from "../openstack/ensure/port.ts";
+import { deletePort, findPorts, type FoundPort } from "../openstack/ensure/port.ts";
 import { ensureRoutes } from "../openstack/ensure/routes.ts";
 import { deleteSecurityGroup } from "../openstack/ensure/security_group.ts";
 import { OpenStackError } from "../openstack/errors.ts";
 import { CredentialsError } from "./clouds.ts";
-import { GATEWAYS, releaseCloudSecret } from "./cloud_guard.ts";
+import { releaseCloudSecret } from "./cloud_guard.ts";
 import type { GatewayContext } from "./context.ts";
 import { belongsTo, objectNames, pinnedTag } from "./names.ts";
-import { isReady } from "./nodes.ts";
+import { notReadySince } from "./nodes.ts";
 import { labelSelector } from "./owned.ts";
 import { ownerOf, placeOf } from "./openstack_owner.ts";
 
@@ -25,11 +25,11 @@ export type Cleaned = { readonly kind: "gone" } | {
   readonly pollMs: number;
 };
 
-const POLL_MS = 1_000;
+const POLL_MS = 2_000;
 
 /** Deletes the Deployment; says what is left of its pods. Pods on a node that is lost end only after the fence. */
 async function stopPods(
-  { gateway, kube, nodes, signal }: GatewayContext,
+  { gateway, kube, nodes, now, options, signal }: GatewayContext,
 ): Promise<{ living: string[]; lost: string[] }> {
   const namespace = gateway.metadata.namespace ?? "";
   const name = objectNames(gateway.metadata.name ?? "").deployment;
@@ -42,7 +42,9 @@ async function stopPods(
   const lost: string[] = [];
   for (const pod of items) {
     const node = nodes().find((one) => one.metadata?.name === pod.spec?.nodeName);
-    (node && isReady(node) || !pod.spec?.nodeName ? living : lost).push(pod.metadata?.name ?? "");
+    const since = node && notReadySince(node);
+    const nodeIsLost = !node || (since !== undefined && now().getTime() - since >= options.nodeGraceMs);
+    (pod.spec?.nodeName && nodeIsLost ? lost : living).push(pod.metadata?.name ?? "");
   }
   return { living, lost };
 }
@@ -57,30 +59,45 @@ export function reachedOpenStack({ gateway }: Pick<GatewayContext, "gateway">): 
     (conditions ?? []).some((condition) => condition.type === "PortReady");
 }
 
-async function cleanOpenStack(context: GatewayContext, cloud: OpenStack): Promise<Cleaned> {
+/** Detaches the gateway's ports; says what is waited for. */
+async function detachPorts(
+  { gateway, signal }: GatewayContext,
+  cloud: OpenStack,
+  ports: readonly FoundPort[],
+): Promise<string | undefined> {
+  for (const port of ports) {
+    const detached = await detachPort(cloud, ownerOf(gateway), { portID: port.id, signal });
+    if (detached.state === "waiting") return detached.why;
+  }
+  return undefined;
+}
+
+async function cleanOpenStack(
+  context: GatewayContext,
+  cloud: OpenStack,
+  podsLost: boolean,
+): Promise<Cleaned> {
   const { gateway, signal } = context;
   const owner = ownerOf(gateway);
+  const ports = await findPorts(cloud, owner, { signal });
+  // What still runs on a lost node must not go on by the router's own address once the floating IP is off.
+  const first = podsLost ? await detachPorts(context, cloud, ports) : undefined;
+  if (first !== undefined) return { kind: "waiting", for: first, pollMs: POLL_MS };
   const { left } = await releaseFloatingIP(cloud, owner, { pinnedTag: pinnedTag(gateway), signal });
   for (const line of left) context.log.warn(line);
   const { networkID, subnetID } = placeOf(context);
-  for (const port of await findPorts(cloud, owner, { signal })) {
-    const routed = gateway.status?.conditions?.some((condition) =>
-      condition.type === "RoutingReady" && condition.reason !== "NotRequired"
-    );
-    if (routed && networkID !== undefined) {
-      for (const nexthop of port.fixedIPs) {
-        await ensureRoutes(cloud, owner, {
-          networkID,
-          ...(subnetID === undefined ? {} : { subnetID }),
-          nexthop,
-          destinations: [],
-          signal,
-        });
-      }
-    }
-    const detached = await detachPort(cloud, owner, { portID: port.id, signal });
-    if (detached.state === "waiting") return { kind: "waiting", for: detached.why, pollMs: POLL_MS };
+  const known = gateway.status?.port?.fixedIP;
+  const nexthops = new Set([
+    ...ports.flatMap((port) => port.fixedIPs),
+    ...(known === undefined ? [] : [known]),
+  ]);
+  for (const nexthop of nexthops) {
+    if (networkID === undefined) break;
+    const place = { networkID, ...(subnetID === undefined ? {} : { subnetID }) };
+    await ensureRoutes(cloud, owner, { ...place, nexthop, destinations: [], signal });
   }
+  const why = await detachPorts(context, cloud, ports);
+  if (why !== undefined) return { kind: "waiting", for: why, pollMs: POLL_MS };
   await deletePort(cloud, owner, { signal });
   await deleteSecurityGroup(cloud, owner, { signal });
   return { kind: "gone" };
@@ -138,7 +155,7 @@ export async function cleanup(context: GatewayContext): Promise<Cleaned> {
   }
   try {
     const cloud = await context.clouds.for(gateway, { signal });
-    const cleaned = await cleanOpenStack(context, cloud);
+    const cleaned = await cleanOpenStack(context, cloud, pods.lost.length > 0);
     if (cleaned.kind === "waiting") return cleaned;
   } catch (error) {
     // A gateway that never had a cloud it could use has left nothing behind, and must not be held for ever.
@@ -150,7 +167,9 @@ export async function cleanup(context: GatewayContext): Promise<Cleaned> {
     await remove(kube, PODS, { namespace: gateway.metadata.namespace, name, gracePeriodSeconds: 0, signal });
   }
   await markCleaned(context);
-  await releaseCloudSecret(context);
-  await removeFinalizer(context);
+  await context.oneAtATime(async () => {
+    await releaseCloudSecret(context);
+    await removeFinalizer(context);
+  });
   return { kind: "gone" };
 }

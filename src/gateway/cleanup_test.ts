@@ -56,7 +56,7 @@ const options: GatewayOptions = {
   renderAhead: true,
   agentIntervalSeconds: 15,
   nodeGraceMs: 60_000,
-  openstack: { allowedNetworkIDs: [], allowedFloatingIPs: [] },
+  openstack: { allowedNetworkIDs: [], allowedFloatingIPs: [], allowedRoutedCIDRs: [] },
 };
 
 /** A round on what the API server has now. */
@@ -72,8 +72,9 @@ function contextOf(
     options,
     nodes: () => [],
     gateways: () => [],
+    apiServer: undefined,
     resolve: () => Promise.resolve([]),
-    allocating: (run) => run(),
+    oneAtATime: (run) => run(),
     now: () => new Date(),
     log: silentLog,
     signal: new AbortController().signal,

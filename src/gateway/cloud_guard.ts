@@ -1,15 +1,12 @@
 // A gateway needs its cloud Secret to clean up after itself: the Secret stays, held by a finalizer, until the last
 // gateway that names it is gone. Otherwise the deletion of a namespace could never finish.
-import { GATEWAY_PLURAL, GROUP, type IPsecGateway, VERSION } from "../api/ipsec_gateway.ts";
+import { GATEWAYS, GROUP, type IPsecGateway } from "../api/ipsec_gateway.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { isConflict, isNotFound } from "../kube/errors.ts";
 import { SECRETS } from "../kube/kinds.ts";
 import { get, list, mergePatch } from "../kube/objects.ts";
-import { namespaced } from "../kube/resource.ts";
 
 const FINALIZER = `${GROUP}/cloud-credentials`;
-
-export const GATEWAYS = namespaced<IPsecGateway>(`${GROUP}/${VERSION}`, GATEWAY_PLURAL, "IPsecGateway");
 
 interface Call {
   readonly kube: KubeClient;
@@ -25,7 +22,10 @@ export async function guardCloudSecret({ kube, gateway, signal }: Call): Promise
   );
 }
 
-/** Takes the guard off, unless another gateway of the namespace names the Secret. */
+/**
+ * Takes the guard off, unless another gateway of the namespace names the Secret. Two that go at the same time must not
+ * each see the other: the caller lets one at a time do this together with the removal of its own finalizer.
+ */
 export async function releaseCloudSecret({ kube, gateway, signal }: Call): Promise<void> {
   const name = gateway.spec.openstack?.cloudSecretRef?.name;
   if (name === undefined) return;

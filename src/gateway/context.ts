@@ -37,6 +37,8 @@ export interface Facts {
   floatingIP?: FloatingIPStatus;
   /** Set when the pinned address is seen on another port: configuration is rendered ahead, nothing runs. */
   awaitingFloatingIP?: boolean;
+  /** Set when the address that the status names is seen not to be ours any more. */
+  floatingIPLost?: boolean;
   exposures?: NonNullable<IPsecGatewayStatus["exposures"]>;
   reverseExposures?: NonNullable<IPsecGatewayStatus["reverseExposures"]>;
   attachment?: string;
@@ -51,10 +53,12 @@ export interface GatewayDeps {
   readonly nodes: () => readonly Node[];
   /** Gateways as the cache has them. */
   readonly gateways: () => readonly IPsecGateway[];
+  /** Address of the API server as pods see it; undefined outside of a cluster. */
+  readonly apiServer: string | undefined;
   /** IPv4 addresses of a name. Rejects with an error that says why there are none. */
   readonly resolve: (host: string, options: { signal: AbortSignal }) => Promise<readonly string[]>;
-  /** Runs one allocation at a time. */
-  readonly allocating: <T>(run: () => Promise<T>) => Promise<T>;
+  /** Runs one such piece of work at a time, over all gateways: what two must not decide at once. */
+  readonly oneAtATime: <T>(run: () => Promise<T>) => Promise<T>;
   readonly now: () => Date;
   readonly log: Log;
 }

@@ -1,6 +1,7 @@
 // Watches gateways, their objects and the nodes, and reconciles what changes.
 import {
   GATEWAY_LABEL,
+  GATEWAYS,
   type IPsecGateway,
   MANAGED_BY,
   MANAGED_BY_LABEL,
@@ -15,12 +16,12 @@ import { get } from "../kube/objects.ts";
 import { createQueue, type QueueMetrics } from "../kube/queue.ts";
 import { keyOf, type KubeObject, type Resource, splitKey } from "../kube/resource.ts";
 import type { Log } from "../process/log.ts";
-import { GATEWAYS } from "./cloud_guard.ts";
 import { cleanup } from "./cleanup.ts";
 import type { Clouds } from "./clouds.ts";
 import { type GatewayContext, type GatewayDeps, messageOf } from "./context.ts";
 import { isReady } from "./nodes.ts";
 import type { GatewayOptions } from "./options.ts";
+import { remembering } from "./peers.ts";
 import { reconcileGateway, writeStatus } from "./reconcile.ts";
 import { steps } from "./steps.ts";
 
@@ -31,6 +32,8 @@ export interface GatewayControllerOptions {
   readonly events: EventRecorder;
   readonly log: Log;
   readonly resolve: GatewayDeps["resolve"];
+  /** Address of the API server as pods see it; undefined outside of a cluster. */
+  readonly apiServer: string | undefined;
   /** Only these namespaces; undefined for all. */
   readonly watchNamespaces?: readonly string[];
   readonly workers?: number;
@@ -51,6 +54,8 @@ export interface GatewayController extends AsyncDisposable {
 /** Timers may fire a little early. */
 const TIMER_SLACK_MS = 50;
 const CLEANUP_RETRY_MS = 15_000;
+/** Changes of a gateway's objects are looked at together after this time, in milliseconds. */
+const OBJECTS_SETTLE_MS = 1_000;
 
 /** Starts the caches at once; `run()` then does the work, on the leader only. */
 export function createGatewayController(setup: GatewayControllerOptions): GatewayController {
@@ -78,6 +83,8 @@ export function createGatewayController(setup: GatewayControllerOptions): Gatewa
   /** Gateways that want all their steps now, not only a fresh summary; and when the others' turn comes. */
   const wantFull = new Set<string>();
   const dueAt = new Map<string, number>();
+  /** What the cleanup of a gateway was last said to wait for, by uid. */
+  const waits = new Map<string, string>();
 
   const want = (key: string) => {
     wantFull.add(key);
@@ -103,7 +110,10 @@ export function createGatewayController(setup: GatewayControllerOptions): Gatewa
       if (
         owner && (type === "deleted" || old?.metadata?.resourceVersion !== object.metadata?.resourceVersion)
       ) {
-        want(`${object.metadata?.namespace}/${owner.name}`);
+        // A pod that becomes ready changes its Deployment several times in a row.
+        const key = `${object.metadata?.namespace}/${owner.name}`;
+        wantFull.add(key);
+        queue.addAfter(key, OBJECTS_SETTLE_MS);
       }
     });
   }
@@ -115,8 +125,16 @@ export function createGatewayController(setup: GatewayControllerOptions): Gatewa
     options: setup.options,
     nodes: () => nodes.list(),
     gateways: () => gateways.list(),
-    resolve: setup.resolve,
-    allocating: (run) => {
+    apiServer: setup.apiServer,
+    resolve: remembering(setup.resolve, {
+      now: () => now().getTime(),
+      told: (host, error) =>
+        log.warn("A peer's name does not resolve: going on with its last addresses", {
+          host,
+          error: messageOf(error),
+        }),
+    }),
+    oneAtATime: (run) => {
       const next = allocation.then(run);
       allocation = next.catch(() => {});
       return next;
@@ -178,9 +196,13 @@ export function createGatewayController(setup: GatewayControllerOptions): Gatewa
       const cleaned = await cleanup(context);
       if (cleaned.kind === "gone") {
         own.log.info("Cleaned up");
+        waits.delete(gateway.metadata.uid ?? "");
         return;
       }
-      own.log.info(`Cleanup waits for ${cleaned.for}`);
+      if (waits.get(gateway.metadata.uid ?? "") !== cleaned.for) {
+        own.log.info(`Cleanup waits for ${cleaned.for}`);
+      }
+      waits.set(gateway.metadata.uid ?? "", cleaned.for);
       return { requeueAfterMs: cleaned.pollMs };
     } catch (error) {
       signal.throwIfAborted();
@@ -206,7 +228,7 @@ export function createGatewayController(setup: GatewayControllerOptions): Gatewa
         throw error;
       }
       for (const gateway of gateways.list()) want(keyOf(gateway));
-      await queue.run({ workers: setup.workers ?? 4, signal, reconcile });
+      await queue.run({ workers: setup.workers ?? 16, signal, reconcile });
     },
     async [Symbol.asyncDispose]() {
       await Promise.all(caches.map((cache) => cache[Symbol.asyncDispose]()));

@@ -37,10 +37,13 @@ export function admits(node: Node, spec: Spec): boolean {
 
 /**
  * The node for a gateway: the current one while it is there, fits the selector and is not NotReady for longer than the
- * grace period (a cordoned node keeps what it has); else the Ready node with the fewest gateways, by name on a tie.
+ * grace period; else the Ready node with the fewest gateways, by name on a tie. A cordoned or tainted node keeps the pod
+ * that it has, but gets none anew: after a drain the gateway goes elsewhere.
  */
 export function pickNode(nodes: readonly Node[], spec: Spec, options: {
   readonly current: string | undefined;
+  /** Whether a pod of the gateway is on the current node. */
+  readonly running: boolean;
   /** Gateways on each node. */
   readonly load: ReadonlyMap<string, number>;
   readonly graceMs: number;
@@ -52,7 +55,8 @@ export function pickNode(nodes: readonly Node[], spec: Spec, options: {
     const selected = Object.entries(spec.nodeSelector ?? {}).every(([key, value]) =>
       current.metadata?.labels?.[key] === value
     );
-    if (selected && (since === undefined || options.now - since < options.graceMs)) return { node: current };
+    const keeps = selected && (options.running || admits(current, spec));
+    if (keeps && (since === undefined || options.now - since < options.graceMs)) return { node: current };
   }
   const fitting = nodes.filter((node) => isReady(node) && admits(node, spec) && node !== current);
   const loadOf = (node: Node) => options.load.get(node.metadata?.name ?? "") ?? 0;

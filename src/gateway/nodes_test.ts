@@ -38,6 +38,7 @@ function pick(
 ) {
   const { node, why } = pickNode(nodes, spec, {
     current: undefined,
+    running: true,
     load: new Map(),
     graceMs: 60_000,
     now: NOW,
@@ -58,8 +59,11 @@ Deno.test("pickNode() leaves when the current node has been NotReady for the gra
   assert.equal(pick([node("a", { ready: false, since: NOW - 60_000 }), node("b")], { current: "a" }), "b");
 });
 
-Deno.test("pickNode() stays when the current node is cordoned", () => {
-  assert.equal(pick([node("a", { cordoned: true }), node("b")], { current: "a" }), "a");
+Deno.test("pickNode() stays on a cordoned or tainted node while the pod runs there, and leaves it after a drain", () => {
+  for (const fields of [{ cordoned: true }, { taint: "maintenance" }]) {
+    assert.equal(pick([node("a", fields), node("b")], { current: "a" }), "a");
+    assert.equal(pick([node("a", fields), node("b")], { current: "a", running: false }), "b");
+  }
 });
 
 Deno.test("pickNode() says how many nodes are Ready when none will do", () => {

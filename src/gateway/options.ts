@@ -26,5 +26,7 @@ export interface GatewayOptions {
     readonly allowedNetworkIDs: readonly string[];
     /** Addresses that a tenant may pin with the operator's credentials. */
     readonly allowedFloatingIPs: readonly string[];
+    /** Networks that remote subnets of mode routed may lie in with the operator's credentials: they become routes of a shared router. */
+    readonly allowedRoutedCIDRs: readonly string[];
   };
 }

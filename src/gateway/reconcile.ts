@@ -3,13 +3,15 @@ import {
   CLEANUP_FINALIZER,
   type ConditionType,
   CONTROLLER_MANAGER,
+  GATEWAYS,
   type IPsecGateway,
 } from "../api/ipsec_gateway.ts";
 import type { Condition } from "../kube/conditions.ts";
 import { isNotFound } from "../kube/errors.ts";
-import { apply, mergePatch } from "../kube/objects.ts";
-import { GATEWAYS } from "./cloud_guard.ts";
+import { apply, get, mergePatch } from "../kube/objects.ts";
 import type { Facts, GatewayContext, GatewayDeps, Step } from "./context.ts";
+import { scaleToZero } from "./scale.ts";
+import { floatingIPIsElsewhere } from "./steps/floating_ip.ts";
 import { controllerStatus, differs, statusObject, type StepResult, summarise } from "./status.ts";
 
 /** A condition that has changed its status or reason. */
@@ -107,6 +109,19 @@ function requeueAfter(results: readonly StepResult[], random: () => number): num
   return base * (1 + random() / 5);
 }
 
+/**
+ * Looks at the floating IP also when a step before its own has failed: whatever is wrong with the spec, a gateway whose
+ * address has moved must not go on.
+ */
+async function watchFloatingIP(context: GatewayContext, results: readonly StepResult[]): Promise<void> {
+  const { gateway, facts } = context;
+  if (results.some(({ step }) => step.condition === "FIPAttached") || !gateway.status?.floatingIP) return;
+  if (await floatingIPIsElsewhere(context)) {
+    facts.floatingIPLost = true;
+    await scaleToZero(context);
+  }
+}
+
 function transitionsOf(before: readonly Condition[], after: readonly Condition[]): Transition[] {
   return after.filter((condition) => {
     const old = before.find((one) => one.type === condition.type);
@@ -132,24 +147,32 @@ export async function reconcileGateway(
     saveFacts: () => writeStatus(deps, current, { facts, conditions: before, signal }),
   };
   const results: StepResult[] = [];
-  let conditions: Condition[] = [];
+  const generation = current.metadata.generation;
+  let conditions = before;
   let toldAt = deps.now().getTime();
+  const slow = () => deps.now().getTime() - toldAt >= PROGRESS_MS;
+  const tell = async () => {
+    conditions = summarise({ conditions, generation }, results, options.steps, deps.now());
+    // The agent may have reported meanwhile, and the summary is of now.
+    const { namespace, name = "", uid } = current.metadata;
+    const live = slow() ? await get(deps.kube, GATEWAYS, { namespace, name, signal }) : undefined;
+    await writeStatus(deps, live && live.metadata.uid === uid ? live : current, {
+      facts,
+      conditions,
+      signal,
+    });
+    toldAt = deps.now().getTime();
+  };
   try {
     await runSteps(context, options.steps, async (result) => {
       results.push(result);
       // A cloud that takes its time: what is so already is told meanwhile.
-      if (deps.now().getTime() - toldAt < PROGRESS_MS) return;
-      await writeStatus(deps, current, {
-        facts,
-        conditions: summarise(current, results, options.steps, deps.now()),
-        signal,
-      });
-      toldAt = deps.now().getTime();
+      if (slow()) await tell();
     });
+    await watchFloatingIP(context, results);
   } finally {
     // Also after a fault that no step expected: what was reached before it is so.
-    conditions = summarise(current, results, options.steps, deps.now());
-    await writeStatus(deps, current, { facts, conditions, signal });
+    await tell();
   }
   return {
     requeueAfterMs: requeueAfter(results, options.random),

@@ -8,6 +8,7 @@ import {
   type IPsecGatewayStatus,
 } from "../api/ipsec_gateway.ts";
 import { CONDITION_TYPES } from "../api/ipsec_gateway.ts";
+import { canonical } from "../kube/canonical.ts";
 import { type Condition, setCondition } from "../kube/conditions.ts";
 import type { Facts, Outcome, Step } from "./context.ts";
 
@@ -25,21 +26,19 @@ export type ControllerStatus = Omit<IPsecGatewayStatus, "tunnels" | "agent" | "d
  * that no step of this reconcile decided stays as it was, or absent.
  */
 export function summarise(
-  gateway: IPsecGateway,
+  before: { readonly conditions: readonly Condition[]; readonly generation: number | undefined },
   results: readonly StepResult[],
   allSteps: readonly Step[],
   now: Date,
 ): Condition[] {
-  let conditions = (gateway.status?.conditions ?? []) as readonly Condition[];
+  let conditions = before.conditions;
   for (const type of CONDITION_TYPES) {
     const decided = conclude(type, results, allSteps);
     if (!decided) continue;
     conditions = setCondition(conditions, {
       type,
       ...decided,
-      ...(gateway.metadata.generation === undefined
-        ? {}
-        : { observedGeneration: gateway.metadata.generation }),
+      ...(before.generation === undefined ? {} : { observedGeneration: before.generation }),
     }, now);
   }
   return [...conditions].sort((a, b) => order(a.type) - order(b.type));
@@ -105,7 +104,7 @@ export function controllerStatus(
   now: Date,
 ): ControllerStatus {
   const before = gateway.status ?? {};
-  const floatingIP = facts.awaitingFloatingIP ? undefined : facts.floatingIP ?? before.floatingIP;
+  const floatingIP = facts.floatingIPLost ? undefined : facts.floatingIP ?? before.floatingIP;
   const status: Record<string, unknown> = {
     observedGeneration: gateway.metadata.generation,
     conditions: [...conditions],
@@ -139,15 +138,4 @@ export function statusObject(gateway: IPsecGateway, status: ControllerStatus): I
 export function differs(gateway: IPsecGateway, status: ControllerStatus): boolean {
   const { tunnels: _tunnels, agent: _agent, dataPlane: _dataPlane, ...before } = gateway.status ?? {};
   return canonical(before) !== canonical(status);
-}
-
-/** JSON with sorted keys. */
-function canonical(value: unknown): string {
-  return JSON.stringify(
-    value,
-    (_key, inner: unknown) =>
-      inner !== null && typeof inner === "object" && !Array.isArray(inner)
-        ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
-        : inner,
-  );
 }

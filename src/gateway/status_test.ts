@@ -12,9 +12,10 @@ function results(...outcomes: Outcome[]) {
   return outcomes.map((outcome, index) => ({ step: steps[index] as Step, outcome }));
 }
 const done: Outcome = { kind: "done" };
+const before = (conditions: Condition[] = []) => ({ conditions, generation: 3 });
 
 Deno.test("summarise() gives every condition when all steps are done", () => {
-  const conditions = summarise(gateway(), results(...steps.map(() => done)), steps, NOW);
+  const conditions = summarise(before(), results(...steps.map(() => done)), steps, NOW);
   assert.deepEqual(conditions.map((condition) => condition.type), [...CONDITION_TYPES]);
   assert.ok(
     conditions.every((condition) => condition.status === "True" && condition.observedGeneration === 3),
@@ -23,7 +24,7 @@ Deno.test("summarise() gives every condition when all steps are done", () => {
 
 Deno.test("summarise() leaves out what was never reached when a step fails", () => {
   const failed: Outcome = { kind: "failed", reason: "AllocationFailed", message: "full" };
-  const conditions = summarise(gateway(), results(done, failed), steps, NOW);
+  const conditions = summarise(before(), results(done, failed), steps, NOW);
   assert.deepEqual(conditions.map(({ type, status, reason }) => [type, status, reason]), [
     ["Validated", "True", "Validated"],
     ["Allocated", "False", "AllocationFailed"],
@@ -31,7 +32,7 @@ Deno.test("summarise() leaves out what was never reached when a step fails", () 
 });
 
 Deno.test("summarise() does not call a condition True when only the first of its two steps is done", () => {
-  const conditions = summarise(gateway(), results(done, done, done), steps, NOW);
+  const conditions = summarise(before(), results(done, done, done), steps, NOW);
   assert.ok(!conditions.some((condition) => condition.type === "PortReady"));
 });
 
@@ -45,7 +46,7 @@ Deno.test("summarise() keeps a condition with its own generation when this recon
     observedGeneration: 2,
   };
   const failed: Outcome = { kind: "failed", reason: "SecretNotFound", message: "gone" };
-  const conditions = summarise(gateway({}, { status: { conditions: [old] } }), results(failed), steps, NOW);
+  const conditions = summarise(before([old]), results(failed), steps, NOW);
   assert.deepEqual(conditions.find((condition) => condition.type === "DeploymentReady"), old);
   assert.equal(conditions[0]?.type, "Validated");
 });
@@ -92,7 +93,7 @@ Deno.test("controllerStatus() keeps what it knew when the steps did not get ther
 
 Deno.test("controllerStatus() drops the floating IP when it is seen elsewhere", () => {
   const before = { floatingIP: { id: "f", address: "203.0.113.9", pinned: true } };
-  const status = controllerStatus(gateway({}, { status: before }), { awaitingFloatingIP: true }, [], NOW);
+  const status = controllerStatus(gateway({}, { status: before }), { floatingIPLost: true }, [], NOW);
   assert.equal(status.floatingIP, undefined);
 });
 

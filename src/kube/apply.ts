@@ -1,4 +1,5 @@
 /** Server-side apply that writes only what differs, and never over somebody else's object. */
+import { canonical } from "./canonical.ts";
 import type { KubeClient } from "./client.ts";
 import { KubeError } from "./errors.ts";
 import { apply, type CallOptions, get } from "./objects.ts";
@@ -107,17 +108,6 @@ async function withDigest<T extends KubeObject>(object: T, annotation: string): 
   const digest = Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("");
   const annotations = { ...object.metadata?.annotations, [annotation]: digest };
   return { ...object, metadata: { ...object.metadata, annotations } };
-}
-
-/** JSON with sorted keys. */
-function canonical(value: unknown): string {
-  return JSON.stringify(
-    value,
-    (_key, each) =>
-      typeof each === "object" && each !== null && !Array.isArray(each)
-        ? Object.fromEntries(Object.entries(each).sort(([a], [b]) => a < b ? -1 : 1))
-        : each,
-  ) ?? "";
 }
 
 /** Whose an object is, by what it says itself. */

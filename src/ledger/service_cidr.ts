@@ -42,6 +42,18 @@ export function contains(cidr: string, address: string): boolean {
   return value >= first && value < first + size;
 }
 
+/** Whether `inner` lies inside `outer`. */
+export function covers(outer: string, inner: string): boolean {
+  const a = parseCidr(outer);
+  const b = parseCidr(inner);
+  return b.first >= a.first && b.first + b.size <= a.first + a.size;
+}
+
+/** Whether two CIDRs have an address in common. */
+export function overlap(one: string, other: string): boolean {
+  return covers(one, other) || covers(other, one);
+}
+
 /** How many /24s the pools hold together. */
 export function poolSize(pools: readonly string[]): number {
   return pools.reduce((sum, pool) => sum + slots(pool), 0);

@@ -4,8 +4,10 @@ import {
   addressAt,
   allocateServiceCidr,
   contains,
+  covers,
   ipv4ToNumber,
   numberToIpv4,
+  overlap,
   parseCidr,
   poolSize,
 } from "./service_cidr.ts";
@@ -50,6 +52,13 @@ Deno.test("allocateServiceCidr() never gives one /24 twice when asked again and 
 
 Deno.test("parseCidr() names the subnet when the address has host bits", () => {
   assert.throws(() => parseCidr("10.0.0.5/24"), /the subnet is 10\.0\.0\.0\/24/);
+});
+
+Deno.test("overlap() is so when one CIDR holds the other, either way", () => {
+  assert.ok(overlap("10.0.0.0/8", "10.244.1.0/24"));
+  assert.ok(overlap("10.244.1.0/24", "10.0.0.0/8"));
+  assert.ok(!overlap("10.0.0.0/24", "10.0.1.0/24"));
+  assert.ok(covers("0.0.0.0/0", "192.168.0.0/16") && !covers("192.168.0.0/16", "0.0.0.0/0"));
 });
 
 Deno.test("numberToIpv4() undoes ipv4ToNumber()", () => {

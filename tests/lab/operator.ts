@@ -78,6 +78,7 @@ async function values(more: Readonly<Record<string, unknown>>): Promise<Record<s
       cloud: "lab",
       networkID: own?.id,
       externalNetworkID: external?.id,
+      allowedRoutedCIDRs: ["192.168.0.0/16"],
     },
     serviceCIDRPool: ["100.64.0.0/16"],
     ...more,

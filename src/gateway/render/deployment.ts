@@ -1,7 +1,14 @@
 // The gateway's Deployment. Only what stands in its pod template restarts the pod: the attachment's name, the node, the
 // images, resources, tolerations and the Secret's name. Configuration and keys reach the pod by its volumes.
 import type { Deployment } from "kubernetes-types/apps/v1";
-import type { Container, PodSpec, ResourceRequirements, Volume, VolumeMount } from "kubernetes-types/core/v1";
+import type {
+  Affinity,
+  Container,
+  PodSpec,
+  ResourceRequirements,
+  Volume,
+  VolumeMount,
+} from "kubernetes-types/core/v1";
 import type { IPsecGateway } from "../../api/ipsec_gateway.ts";
 import { objectLabels, objectNames, ownerReference, podSelector } from "../names.ts";
 
@@ -45,6 +52,16 @@ function quantities(resources: NonNullable<IPsecGateway["spec"]["resources"]>): 
   return {
     ...(resources.requests ? { requests: strings(resources.requests) } : {}),
     ...(resources.limits ? { limits: strings(resources.limits) } : {}),
+  };
+}
+
+/** On exactly this node. Not spec.nodeName: the scheduler must still be able to say no. */
+function onNode(node: string): Affinity {
+  const matchFields = [{ key: "metadata.name", operator: "In", values: [node] }];
+  return {
+    nodeAffinity: {
+      requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchFields }] },
+    },
   };
 }
 
@@ -117,8 +134,7 @@ export function renderDeployment(input: DeploymentInput): Deployment {
     containers: containers(input),
     // The Services of the namespace would become variables, and those named like our flags would be read as such.
     enableServiceLinks: false,
-    // The node's own label, not nodeName: the scheduler must still be able to say no.
-    nodeSelector: { ...(input.nodeName ? { "kubernetes.io/hostname": input.nodeName } : {}) },
+    ...(input.nodeName === undefined ? {} : { affinity: onNode(input.nodeName) }),
     // ICMP probes need no NET_RAW with this one; it is a safe sysctl.
     securityContext: { sysctls: [{ name: "net.ipv4.ping_group_range", value: "0 65535" }] },
     serviceAccountName: objectNames(name).serviceAccount,

@@ -1,9 +1,8 @@
 // Step 2: a /24 of the pool. Taken ones are read from the API server itself, not from a cache, one allocation at a
 // time, and what was given is written into the status before the lock is let go.
-import { nameOf } from "../../api/ipsec_gateway.ts";
+import { GATEWAYS, nameOf } from "../../api/ipsec_gateway.ts";
 import { list } from "../../kube/objects.ts";
 import { allocateServiceCidr } from "../../ledger/service_cidr.ts";
-import { GATEWAYS } from "../cloud_guard.ts";
 import type { Step } from "../context.ts";
 
 /** A full pool is looked at again after this time, in milliseconds. */
@@ -20,7 +19,7 @@ export const allocate: Step = {
       facts.serviceCIDR = own;
       return { kind: "done", reason: "Allocated", message: `the service CIDR is ${own}` };
     }
-    return await context.allocating(async () => {
+    return await context.oneAtATime(async () => {
       const taken = new Map<string, string>();
       const { items } = await list(kube, GATEWAYS, { signal });
       for (const other of items) {

@@ -1,18 +1,18 @@
 // Step 5: the port goes to the server of a Ready node. Detaching is asynchronous in Nova, and it is the fence: the port
 // is attached elsewhere only when Neutron says that nobody has it.
-import { GATEWAY_LABEL, nameOf } from "../../api/ipsec_gateway.ts";
-import { PODS } from "../../kube/kinds.ts";
+import { nameOf } from "../../api/ipsec_gateway.ts";
+import { type Pod, PODS } from "../../kube/kinds.ts";
 import { list, remove } from "../../kube/objects.ts";
 import { attachPort } from "../../openstack/ensure/attachment.ts";
 import { resolveServer } from "../../openstack/ensure/server.ts";
 import { type GatewayContext, messageOf, type Step } from "../context.ts";
-import { podSelector } from "../names.ts";
 import { pickNode } from "../nodes.ts";
 import { cloudOf, failedOutcome, ownerOf } from "../openstack_owner.ts";
+import { labelSelector } from "../owned.ts";
 import { scaleToZero } from "../scale.ts";
 
 /** A detach that is under way is looked at again after this time, in milliseconds. */
-const DETACH_POLL_MS = 1_000;
+const DETACH_POLL_MS = 2_000;
 
 /** Where the gateways are, this one left out. */
 function load({ gateway, gateways }: Pick<GatewayContext, "gateway" | "gateways">): Map<string, number> {
@@ -24,22 +24,25 @@ function load({ gateway, gateways }: Pick<GatewayContext, "gateway" | "gateways"
   return counts;
 }
 
+/** The gateway's pods, wherever they are. */
+async function podsOf({ kube, gateway, signal }: GatewayContext): Promise<readonly Pod[]> {
+  const { items } = await list(kube, PODS, {
+    namespace: gateway.metadata.namespace,
+    labelSelector: labelSelector(gateway),
+    signal,
+  });
+  return items;
+}
+
 /** Pods on a node that is lost never end by themselves. Only called when the port has left that node. */
-async function deleteOldPods({ kube, gateway, signal }: GatewayContext, keepNode: string): Promise<void> {
-  const namespace = gateway.metadata.namespace ?? "";
-  const selector = Object.entries(podSelector(gateway.metadata.name ?? "")).map(([key, value]) =>
-    `${key}=${value}`
-  ).join(",");
-  const { items } = await list(kube, PODS, { namespace, labelSelector: selector, signal });
-  for (const pod of items) {
-    if (
-      !pod.spec?.nodeName || pod.spec.nodeName === keepNode ||
-      pod.metadata?.labels?.[GATEWAY_LABEL] !== gateway.metadata.name
-    ) continue;
+async function deleteOldPods(context: GatewayContext, keepNode: string): Promise<void> {
+  const { kube, gateway, signal } = context;
+  for (const { metadata, spec } of await podsOf(context)) {
+    if (!spec?.nodeName || spec.nodeName === keepNode) continue;
     await remove(kube, PODS, {
-      namespace,
-      name: pod.metadata?.name ?? "",
-      uid: pod.metadata?.uid,
+      namespace: gateway.metadata.namespace,
+      name: metadata?.name ?? "",
+      uid: metadata?.uid,
       gracePeriodSeconds: 0,
       signal,
     });
@@ -52,8 +55,12 @@ export const attach: Step = {
   async run(context) {
     const { gateway, facts, options, signal } = context;
     const current = gateway.status?.nodeName;
+    const pods = current === undefined ? [] : await podsOf(context);
     const { node, why } = pickNode(context.nodes(), gateway.spec, {
       current,
+      running: pods.some(({ metadata, spec, status }) =>
+        spec?.nodeName === current && !metadata?.deletionTimestamp && status?.phase === "Running"
+      ),
       load: load(context),
       graceMs: options.nodeGraceMs,
       now: context.now().getTime(),

@@ -103,25 +103,40 @@ async function target(
   return { address: clusterIP, port: service.port };
 }
 
-async function renderExposures(context: GatewayContext, serviceCIDR: string): Promise<RenderedExposure[]> {
+/**
+ * The exposures that can be rendered, and what is wrong with the others. One whose Service is gone must lose its rule:
+ * its ClusterIP may soon be another tenant's.
+ */
+async function renderExposures(
+  context: GatewayContext,
+  serviceCIDR: string,
+): Promise<{ readonly rendered: RenderedExposure[]; readonly problems: string[] }> {
   const exposures = context.gateway.spec.exposures ?? [];
   const before = new Map(
     (context.gateway.status?.exposures ?? []).map((one) => [one.name, one.address ?? ""]),
   );
   const addresses = exposureAddresses(exposures, before, serviceCIDR);
   const rendered: RenderedExposure[] = [];
+  const problems: string[] = [];
   for (const exposure of exposures) {
-    const { address, port } = await target(context, exposure);
+    let to: { address: string; port: number };
+    try {
+      to = await target(context, exposure);
+    } catch (error) {
+      if (!(error instanceof RenderError)) throw error;
+      problems.push(error.message);
+      continue;
+    }
     rendered.push({
       name: exposure.name,
       address: addresses.get(exposure.name) ?? "",
       port: exposure.port,
       protocol: exposure.protocol,
-      targetAddress: address,
-      targetPort: port,
+      targetAddress: to.address,
+      targetPort: to.port,
     });
   }
-  return rendered;
+  return { rendered, problems };
 }
 
 function agentConfig(
@@ -177,7 +192,9 @@ async function render(context: GatewayContext): Promise<Outcome> {
     throw new TypeError("Cannot render: an earlier step has not run");
   }
   const nat = gateway.spec.mode === "nat";
-  const exposures = nat ? await renderExposures(context, serviceCIDR) : [];
+  const { rendered: exposures, problems } = nat
+    ? await renderExposures(context, serviceCIDR)
+    : { rendered: [], problems: [] };
   const reverse = nat ? gateway.spec.reverseExposures ?? [] : [];
   const ports = reversePorts(reverse);
   const names = objectNames(gateway.metadata.name ?? "");
@@ -215,6 +232,9 @@ async function render(context: GatewayContext): Promise<Outcome> {
     name,
     serviceName: reverseServiceName(gateway.metadata.name ?? "", name),
   }));
+  if (problems.length) {
+    return { kind: "failed", reason: "RenderFailed", message: problems.join("; "), retryMs: 15_000 };
+  }
   return {
     kind: "done",
     reason: "Rendered",

@@ -1,7 +1,9 @@
 // Step 6: the floating IP. A pinned one that sits on another port is waited for, never taken.
 import { nameOf } from "../../api/ipsec_gateway.ts";
 import { ensureFloatingIP } from "../../openstack/ensure/floating_ip.ts";
-import type { Step } from "../context.ts";
+import { isNotFound } from "../../openstack/errors.ts";
+import { getFloatingIP } from "../../openstack/neutron.ts";
+import type { GatewayContext, Step } from "../context.ts";
 import { pinnedTag } from "../names.ts";
 import { cloudOf, failedOutcome, ownerOf, placeOf } from "../openstack_owner.ts";
 import { scaleToZero } from "../scale.ts";
@@ -42,8 +44,10 @@ export const floatingIP: Step = {
           message: `floating IP ${result.address} is associated with the port`,
         };
       }
-      if (result.kind === "elsewhere") {
-        facts.awaitingFloatingIP = true;
+      const foreign = result.kind !== "notFound" && result.portID !== "" && result.portID !== facts.port?.id;
+      if (foreign || result.kind === "notFound") {
+        facts.floatingIPLost = true;
+        facts.awaitingFloatingIP = result.kind === "elsewhere" && pinnedAddress !== undefined;
         // A gateway whose address has moved would go on by the router's own address, and its peer would follow it.
         await scaleToZero(context);
       }
@@ -53,3 +57,21 @@ export const floatingIP: Step = {
     }
   },
 };
+
+/**
+ * Whether the address that the status names is seen on a foreign port, or is gone. Asks only, and says no when OpenStack
+ * does not answer: nothing is stopped on an error.
+ */
+export async function floatingIPIsElsewhere(
+  { gateway, clouds, signal }: GatewayContext,
+): Promise<boolean> {
+  const { floatingIP, port } = gateway.status ?? {};
+  if (!floatingIP?.id || !port?.id) return false;
+  try {
+    const seen = await getFloatingIP(await clouds.for(gateway, { signal }), floatingIP.id, { signal });
+    return seen.port_id !== "" && seen.port_id !== port.id;
+  } catch (error) {
+    signal.throwIfAborted();
+    return isNotFound(error);
+  }
+}

@@ -3,7 +3,7 @@ import type { IPsecGateway } from "../../api/ipsec_gateway.ts";
 import { ensureAddressPairs } from "../../openstack/ensure/port.ts";
 import { ensureRoutes } from "../../openstack/ensure/routes.ts";
 import { OpenStackError } from "../../openstack/errors.ts";
-import type { Step } from "../context.ts";
+import type { Outcome, Step } from "../context.ts";
 import { cloudOf, failedOutcome, ownerOf, placeOf } from "../openstack_owner.ts";
 
 /** The partners' subnets, sorted, each once. */
@@ -14,20 +14,20 @@ export function remoteSubnets(gateway: IPsecGateway): string[] {
   return [...new Set(all)].sort();
 }
 
+const NOT_REQUIRED: Outcome = { kind: "done", reason: "NotRequired", message: "mode nat needs no routes" };
+
 export const routing: Step = {
   name: "routing",
   condition: "RoutingReady",
   async run(context) {
     const { gateway, facts, signal } = context;
-    const { networkID = "", subnetID } = placeOf(context);
+    const { networkID, subnetID } = placeOf(context);
     const routed = gateway.spec.mode === "routed";
-    const before = gateway.status?.conditions?.some((condition) =>
-      condition.type === "RoutingReady" && condition.reason === "Routed"
-    );
-    // What a gateway that was routed before has left on the router goes away; one that never was asks nothing.
-    if (!routed && !before) {
-      return { kind: "done", reason: "NotRequired", message: "mode nat needs no routes" };
-    }
+    const before = gateway.status?.conditions?.find((condition) => condition.type === "RoutingReady");
+    const clean = before?.status === "True" && before.reason === "NotRequired" &&
+      before.observedGeneration === gateway.metadata.generation;
+    // Whether an earlier spec left something on the router is asked once for each spec, until the answer is no.
+    if (!routed && (clean || networkID === undefined)) return NOT_REQUIRED;
     const destinations = routed ? remoteSubnets(gateway) : [];
     try {
       const cloud = cloudOf(context);
@@ -35,7 +35,7 @@ export const routing: Step = {
       const port = facts.port;
       await ensureAddressPairs(cloud, owner, { portID: port?.id ?? "", pairs: destinations, signal });
       await ensureRoutes(cloud, owner, {
-        networkID,
+        networkID: networkID ?? "",
         ...(subnetID === undefined ? {} : { subnetID }),
         nexthop: port?.fixedIP ?? "",
         destinations,
@@ -47,7 +47,7 @@ export const routing: Step = {
           reason: "Routed",
           message: `the router sends ${destinations.join(", ")} to the port`,
         }
-        : { kind: "done", reason: "NotRequired", message: "mode nat needs no routes" };
+        : NOT_REQUIRED;
     } catch (error) {
       const full = error instanceof OpenStackError &&
         ["RoutesExhausted", "AllowedAddressPairExhausted"].includes(error.type);

@@ -1,125 +1,19 @@
 // Step 1: what the object says of itself and of others is usable.
-import type { IPsecGateway, Reason } from "../../api/ipsec_gateway.ts";
+import { isIPv4 } from "node:net";
+import type { Reason } from "../../api/ipsec_gateway.ts";
 import { nameOf } from "../../api/ipsec_gateway.ts";
 import { SECRETS } from "../../kube/kinds.ts";
 import { get } from "../../kube/objects.ts";
-import { contains, parseCidr } from "../../ledger/service_cidr.ts";
 import { failedTo, OpenStackError } from "../../openstack/errors.ts";
 import { CredentialsError } from "../clouds.ts";
 import { type GatewayContext, messageOf, type Outcome, type Step } from "../context.ts";
-import type { GatewayOptions } from "../options.ts";
 import { guardCloudSecret } from "../cloud_guard.ts";
+import { notAllowed, specProblem } from "../spec_rules.ts";
 
 type Failure = Extract<Outcome, { kind: "failed" }>;
 
-const IPV4 = /^\d+\.\d+\.\d+\.\d+$/;
-
 function failed(reason: Reason, message: string): Failure {
   return { kind: "failed", reason, message, retryMs: 60_000 };
-}
-
-/** What is wrong with the spec alone, or undefined. */
-export function specProblem(gateway: IPsecGateway, options: GatewayOptions): Failure | undefined {
-  const { spec } = gateway;
-  const peers = new Map<string, string>();
-  for (const tunnel of spec.tunnels) {
-    const id = tunnel.peer.id ?? tunnel.peer.address;
-    const key = `${tunnel.peer.address.toLowerCase()} ${id}`;
-    const other = peers.get(key);
-    if (other !== undefined) {
-      return failed(
-        "DuplicatePeer",
-        `Tunnels ${other} and ${tunnel.name} have the same peer ${tunnel.peer.address} with the identity ${id}: make them children of one tunnel or give them different peer.id`,
-      );
-    }
-    peers.set(key, tunnel.name);
-    const children = tunnel.children ?? [tunnel];
-    for (const child of children) {
-      for (
-        const cidr of [
-          ...child.remoteSubnets ?? [],
-          ...child.localSubnets ?? [],
-          ...tunnel.peer.sourceCIDRs ?? [],
-        ]
-      ) {
-        try {
-          parseCidr(cidr);
-        } catch (error) {
-          return failed("InvalidSpec", `Tunnel ${tunnel.name}: ${messageOf(error)}`);
-        }
-      }
-    }
-  }
-  for (const exposure of spec.exposures ?? []) {
-    if (
-      exposure.ip !== undefined && spec.serviceCIDR !== undefined && !contains(spec.serviceCIDR, exposure.ip)
-    ) {
-      return failed(
-        "InvalidSpec",
-        `Exposure ${exposure.name}: ${exposure.ip} is not in spec.serviceCIDR ${spec.serviceCIDR}`,
-      );
-    }
-  }
-  for (const exposure of spec.reverseExposures ?? []) {
-    const remote = spec.tunnels.flatMap((tunnel) =>
-      tunnel.remoteSubnets ?? tunnel.children?.flatMap((c) => c.remoteSubnets) ?? []
-    );
-    if (!remote.some((cidr) => contains(cidr, exposure.remoteAddress))) {
-      return failed(
-        "InvalidSpec",
-        `Reverse exposure ${exposure.name}: ${exposure.remoteAddress} is in no tunnel's remote subnets (${
-          remote.join(", ")
-        })`,
-      );
-    }
-  }
-  return notAllowed(gateway, options);
-}
-
-/** What the operator does not let a tenant do with the operator's own credentials. */
-function notAllowed({ spec }: IPsecGateway, options: GatewayOptions): Failure | undefined {
-  if (spec.images && !options.allowImageOverride) {
-    return failed(
-      "NotAllowed",
-      "spec.images is not allowed here: remove it, or have the operator run with --allow-image-override",
-    );
-  }
-  if (spec.openstack?.cloudSecretRef) return undefined;
-  const { networkID, subnetID, externalNetworkID, cloud, allowedNetworkIDs, allowedFloatingIPs } =
-    options.openstack;
-  const networks = [networkID, externalNetworkID, ...allowedNetworkIDs];
-  for (const field of ["networkID", "externalNetworkID"] as const) {
-    const wanted = spec.openstack?.[field];
-    if (wanted !== undefined && !networks.includes(wanted)) {
-      return failed(
-        "NotAllowed",
-        `spec.openstack.${field} ${wanted} is not allowed with the operator's credentials: bring your own in spec.openstack.cloudSecretRef, or ask for it in the operator's --allowed-network-ids`,
-      );
-    }
-  }
-  if (
-    spec.openstack?.subnetID !== undefined && spec.openstack.subnetID !== subnetID &&
-    spec.openstack.networkID === undefined
-  ) {
-    return failed(
-      "NotAllowed",
-      `spec.openstack.subnetID ${spec.openstack.subnetID} without networkID is not allowed with the operator's credentials: name its network too`,
-    );
-  }
-  if (spec.openstack?.cloud !== undefined && spec.openstack.cloud !== cloud) {
-    return failed(
-      "NotAllowed",
-      `spec.openstack.cloud ${spec.openstack.cloud} is not allowed without spec.openstack.cloudSecretRef: the operator's cloud is used`,
-    );
-  }
-  const pinned = spec.endpoint?.floatingIP;
-  if (pinned !== undefined && !allowedFloatingIPs.includes(pinned)) {
-    return failed(
-      "NotAllowed",
-      `spec.endpoint.floatingIP ${pinned} is not allowed with the operator's credentials: bring your own in spec.openstack.cloudSecretRef, or ask for it in the operator's --allowed-floating-ips`,
-    );
-  }
-  return undefined;
 }
 
 /** What is wrong with the Secret of the keys, or undefined. The keys themselves are never kept. */
@@ -168,7 +62,7 @@ async function pskProblem({ gateway, kube, signal }: GatewayContext): Promise<Fa
 async function resolvePeers(context: GatewayContext): Promise<Map<string, readonly string[]> | Failure> {
   const peers = new Map<string, readonly string[]>();
   for (const { name, peer } of context.gateway.spec.tunnels) {
-    if (IPV4.test(peer.address)) {
+    if (isIPv4(peer.address)) {
       peers.set(name, [peer.address]);
       continue;
     }
@@ -229,7 +123,11 @@ export const validate: Step = {
   name: "validate",
   condition: "Validated",
   async run(context) {
-    const problem = specProblem(context.gateway, context.options) ?? await pskProblem(context);
+    const { gateway, options } = context;
+    const network = { nodes: context.nodes(), apiServer: context.apiServer, pools: options.serviceCIDRPool };
+    const wrong = specProblem(gateway, network) ?? notAllowed(gateway, options);
+    if (wrong) return failed(wrong.reason, wrong.message);
+    const problem = await pskProblem(context);
     if (problem) return problem;
     const peers = await resolvePeers(context);
     if (!(peers instanceof Map)) return peers;
