@@ -125,7 +125,7 @@ export class Agent implements AsyncDisposable {
           ? Promise.reject(new Deno.errors.NotFound())
           : Promise.resolve(bytes(this.key)),
     };
-    return { connections: desiredConnections(this.connections), keys: [key] };
+    return { connections: desiredConnections(this.connections), keys: [key], keyPrefix: "ipsec.bnerd.net/" };
   }
 
   tunnel(name: string): TunnelState | undefined {

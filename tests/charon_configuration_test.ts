@@ -164,3 +164,26 @@ pairTest(
     await eventually("the second", 5, async () => await timeout() === "30");
   },
 );
+
+pairTest("another set of addresses of the peer costs no SA while it is at one of them", async (pair) => {
+  await loadPartner(pair, [1]);
+  await using agent = new Agent(pair, one, { tickMs: 500 });
+  await agent.established(15, "t1");
+  const before = await ids(pair.ours, "t1");
+  const addresses = ["192.0.2.9", "192.0.2.2"];
+  agent.connections = { t1: connection(1, true, { remote_addrs: addresses }) };
+  agent.daemon.wake();
+  await eventually(
+    "it was seen",
+    5,
+    () => agent.logged("The peer's addresses have changed; they are loaded when its SA is gone") === 1,
+  );
+  assert.equal(await ids(pair.ours, "t1"), before);
+  // Once the SA is gone, the new set is loaded.
+  await withVici(pair.ours, (session) => session.call("terminate", section({ ike: "t1", timeout: "-1" })));
+  await eventually("the new addresses", 10, () =>
+    withVici(pair.ours, async (session) => {
+      const [event] = await Array.fromAsync(session.stream("list-conns", "list-conn"));
+      return listOf(sectionOf(event, "t1"), "remote_addrs").join() === addresses.join();
+    }));
+});

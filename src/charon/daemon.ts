@@ -4,11 +4,11 @@ import type { ViciSession } from "../vici/contract.ts";
 import { textOf } from "../vici/message.ts";
 import { connectVici } from "../vici/session.ts";
 import type { Desired } from "./desired.ts";
-import { type ConnectionDigest, readDigests, socketIdentity } from "./digests.ts";
+import { readDigests, socketIdentity } from "./digests.ts";
 import { createCounters, parseXfrmStat, renderMetrics } from "./exporter.ts";
 import { HINTS, Life } from "./life.ts";
 import { pollSas } from "./poll.ts";
-import { type DaemonState, type IkeSa, unknownTunnels } from "./sa_model.ts";
+import { type DaemonState, type IkeSa, type TunnelState, unknownTunnels } from "./sa_model.ts";
 
 /** What `startDaemon()` needs. */
 export interface DaemonOptions {
@@ -68,6 +68,12 @@ const TICK_GAP_MS = 200;
 const RECONNECT_MIN_MS = 50;
 const RECONNECT_MAX_MS = 1_000;
 
+/** `alert` came with 6.0.3; an older charon complains in its log about who asks for it. */
+function knowsAlert(version: string | undefined): boolean {
+  const [major = 0, minor = 0, patch = 0] = (version ?? "").split(".").map((part) => parseInt(part, 10) || 0);
+  return major > 6 || (major === 6 && (minor > 0 || patch >= 3));
+}
+
 const isTimeout = (error: unknown): boolean => error instanceof DOMException && error.name === "TimeoutError";
 
 class Driver {
@@ -77,7 +83,9 @@ class Driver {
   readonly #causes = new Map<string, string>();
   readonly #counters = createCounters();
   #state: DaemonState;
-  #last: Desired = { connections: [], keys: [] };
+  #last: Desired = { connections: [], keys: [], keyPrefix: "" };
+  /** Why the desired state can't be read, as it was told last. */
+  #unreadable: string | undefined;
   #session: ViciSession | undefined;
   #sas: readonly IkeSa[] = [];
   #lives = 0;
@@ -142,7 +150,7 @@ class Driver {
         if (signal.aborted) break;
         if (reason !== told) log.warn("No connection to charon", { reason });
         told = reason;
-        if (!this.#state.connected && this.#state.tunnels.length === 0) await this.#readDesired();
+        await this.#readDesired();
         this.#publishUnknown(reason);
       } finally {
         this.#session?.close();
@@ -164,22 +172,22 @@ class Driver {
     this.#session = session;
     const version = textOf(await session.call("version"), "version");
     await onConnect?.();
-    const known = this.#lives++ === 0
-      ? await readDigests(digestPath, socket)
-      : new Map<string, ConnectionDigest>();
-    log.info("Connected to charon", { version, life: this.#lives, known: known.size });
+    // The socket tells one daemon from the next, so a cut connection to the same one costs no SA.
+    const digests = await readDigests(digestPath, socket);
+    this.#lives++;
+    log.info("Connected to charon", { version, life: this.#lives, known: digests.connections.size });
     const life = new Life({
       session,
       socket,
       digestPath,
-      known,
+      digests,
       causes: this.#causes,
       counters: this.#counters,
       tickMs: this.#tickMs,
       clock: this.#clock,
       log,
     });
-    const pump = this.#pump(session, life);
+    const pump = this.#pump(session, life, knowsAlert(version));
     session.closed.then(() => this.wake());
     try {
       let silentSince: number | undefined;
@@ -225,30 +233,32 @@ class Driver {
   }
 
   /** Hands the daemon's events to the life of this connection until it ends. */
-  async #pump(session: ViciSession, life: Life): Promise<void> {
+  async #pump(session: ViciSession, life: Life, alerts: boolean): Promise<void> {
     const read = async (names: readonly string[]): Promise<void> => {
       try {
         for await (const { name, message } of await session.events(...names)) {
           if (life.event(name, message)) this.wake();
         }
       } catch (error) {
-        // `alert` came with 6.0.3. Events are hints: without them a tick sees it a little later.
+        // Events are hints: without them a tick sees it a little later.
         if (!session.ended) {
           this.#options.log.debug("No events", { names: [...names], reason: errorText(error) });
         }
       }
     };
-    await Promise.all([read([...HINTS]), read(["log"]), read(["alert"])]);
+    await Promise.all([read([...HINTS]), read(alerts ? ["log", "alert"] : ["log"])]);
   }
 
   async #readDesired(): Promise<Desired | undefined> {
     try {
       this.#last = await this.#options.desired();
+      this.#unreadable = undefined;
       return this.#last;
     } catch (error) {
-      this.#options.log.warn("Cannot read what charon should have: nothing is changed", {
-        reason: errorText(error),
-      });
+      const reason = errorText(error);
+      const level = reason === this.#unreadable ? "debug" : "warn";
+      this.#unreadable = reason;
+      this.#options.log[level]("Cannot read what charon should have: nothing is changed", { reason });
       return undefined;
     }
   }
@@ -266,15 +276,16 @@ class Driver {
   /** At once when it is news, else at the pace of the ticks. */
   #publishUnknown(error: string): void {
     const now = this.#clock.now();
-    const { version } = this.#state;
-    if (!this.#state.connected && this.#state.error === error && now - this.#publishedAt < this.#tickMs) {
-      return;
-    }
+    const { version, tunnels: before } = this.#state;
+    const tunnels = unknownTunnels(this.#last.connections, before, this.#clock.date().getTime());
+    const names = (of: readonly TunnelState[]): string => of.map(({ name }) => name).join();
+    const news = this.#state.connected || this.#state.error !== error || names(tunnels) !== names(before);
+    if (!news && now - this.#publishedAt < this.#tickMs) return;
     this.#publish({
       connected: false,
       error,
       life: this.#lives,
-      tunnels: unknownTunnels(this.#last.connections, this.#state.tunnels, this.#clock.date().getTime()),
+      tunnels,
       at: this.#clock.date().getTime(),
       ...(version === undefined ? {} : { version }),
     });

@@ -89,6 +89,7 @@ const DESIRED: Desired = {
     children: [{ name: "c", startAction: "start" }],
   }],
   keys: [{ id: "k", owners: ["peer"], read: () => Promise.resolve(new TextEncoder().encode("key")) }],
+  keyPrefix: "k",
 };
 
 Deno.test("startDaemon() pushes keys before it loads, and an event makes it read again", async () => {
@@ -171,4 +172,45 @@ Deno.test("startDaemon() waits for a charon that is not there yet, with the tunn
   assert.match(metrics, /^ipsec_tunnel_up\{tunnel="t"\} 0$/m);
   world.charon.start();
   await until("connected", () => world.daemon.state.connected);
+});
+
+Deno.test("startDaemon() sends no connection again when only the connection to the same charon was cut", async () => {
+  await using world = await World.start();
+  world.up = true;
+  await until("up", () => world.state === "ESTABLISHED");
+  [...world.charon.clients][0]?.close();
+  await until("connected again", () => world.daemon.state.life === 2 && world.state === "ESTABLISHED");
+  assert.deepEqual([world.count("load-conn"), world.count("load-shared")], [1, 2]);
+});
+
+Deno.test("startDaemon() shows added and removed tunnels while charon is away", async () => {
+  await using world = await World.start();
+  await until("connected", () => world.daemon.state.connected);
+  world.charon.kill();
+  await until("UNKNOWN", () => world.state === "UNKNOWN");
+  const [t] = DESIRED.connections;
+  world.desired = () => Promise.resolve({ ...DESIRED, connections: [{ ...t!, name: "u" }] });
+  world.daemon.wake();
+  await until("the other tunnel", () => world.daemon.state.tunnels.map(({ name }) => name).join() === "u");
+});
+
+Deno.test("startDaemon() asks for `alert` only where charon knows it", async () => {
+  await using world = await World.start();
+  await until("connected", () => world.daemon.state.connected);
+  assert(world.charon.seen.includes("register log"));
+  assert(!world.charon.seen.includes("register alert"));
+});
+
+Deno.test("startDaemon() terminates what an earlier agent had left to terminate", async () => {
+  await using world = await World.start();
+  world.up = true;
+  await until("up", () => world.state === "ESTABLISHED");
+  const path = `${world.charon.path}.digests`;
+  const file = JSON.parse(await Deno.readTextFile(path));
+  await Deno.writeTextFile(path, JSON.stringify({ ...file, doomed: ["ike:1", "ike:77", "nonsense"] }));
+  [...world.charon.clients][0]?.close();
+  await until("terminated", () => world.count("terminate") > 0);
+  world.up = false;
+  world.daemon.wake();
+  await until("forgotten", () => JSON.parse(Deno.readTextFileSync(path)).doomed.length === 0);
 });

@@ -33,8 +33,8 @@ export interface DesiredKey {
 export interface Desired {
   readonly connections: readonly DesiredConnection[];
   readonly keys: readonly DesiredKey[];
-  /** The prefix of the key ids that are ours to unload. Default `ipsec.bnerd.net/`. */
-  readonly keyPrefix?: string;
+  /** The prefix of the key ids that are ours to unload, e.g. `ipsec.bnerd.net/`. */
+  readonly keyPrefix: string;
 }
 
 /** The start action of one child section: `start` wins over `trap` (`trap|start` is both). */

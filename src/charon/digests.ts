@@ -1,5 +1,4 @@
-import { encodeMessage, sectionsOf, type ViciSection } from "../vici/message.ts";
-import { sectionOf } from "../vici/message.ts";
+import { encodeMessage, sectionOf, sectionsOf, type ViciSection } from "../vici/message.ts";
 import type { DesiredConnection } from "./desired.ts";
 
 /** What of one connection was loaded, in parts, so that a change tells which SAs it makes stale. Holds no key. */
@@ -8,6 +7,8 @@ export interface ConnectionDigest {
   readonly ike: string;
   /** The same without what charon does not compare on a reload (5.9.8, peer_cfg.equals and ike_cfg.equals). */
   readonly core: string;
+  /** The same as `ike` without the peer's addresses. */
+  readonly unaddressed: string;
   readonly children: Readonly<Record<string, string>>;
 }
 
@@ -39,6 +40,7 @@ export async function digestConnection({ message }: DesiredConnection): Promise<
   return {
     ike: await digestOf(encodeMessage(without("children"))),
     core: await digestOf(encodeMessage(without("children", ...NOT_COMPARED))),
+    unaddressed: await digestOf(encodeMessage(without("children", "remote_addrs"))),
     children,
   };
 }
@@ -55,6 +57,14 @@ export interface DigestFile {
   /** The daemon: its socket's inode and time, see `socketIdentity()`. */
   readonly socket: string;
   readonly connections: Readonly<Record<string, ConnectionDigest>>;
+  /** SAs that are to be terminated, see `Doomed`: a restart of ours must not forget them. */
+  readonly doomed: readonly string[];
+}
+
+/** The same as it is worked with. */
+export interface Digests {
+  readonly connections: Map<string, ConnectionDigest>;
+  readonly doomed: Set<string>;
 }
 
 /** Tells one life of the daemon from another: charon makes a new socket at each start. Undefined: there is none. */
@@ -67,30 +77,34 @@ export async function socketIdentity(path: string): Promise<string | undefined> 
   }
 }
 
-/** The digests that belong to the daemon behind `socket`; empty where there are none or they can't be read. */
-export async function readDigests(path: string, socket: string): Promise<Map<string, ConnectionDigest>> {
+/** What was loaded into the daemon behind `socket`; empty where it is another daemon, or the file can't be read. */
+export async function readDigests(path: string, socket: string): Promise<Digests> {
   try {
     const file = JSON.parse(await Deno.readTextFile(path)) as Partial<DigestFile>;
     const valid = (entry: [string, ConnectionDigest]): boolean =>
-      typeof entry[1]?.ike === "string" && typeof entry[1].core === "string" &&
+      [entry[1]?.ike, entry[1]?.core, entry[1]?.unaddressed].every((part) => typeof part === "string") &&
       typeof entry[1].children === "object";
-    if (file.socket === socket && typeof file.connections === "object") {
-      return new Map(Object.entries(file.connections).filter(valid));
+    if (file.socket === socket && typeof file.connections === "object" && Array.isArray(file.doomed)) {
+      return {
+        connections: new Map(Object.entries(file.connections).filter(valid)),
+        doomed: new Set(file.doomed.filter((key) => /^(?:ike|child):\d+$/.test(key))),
+      };
     }
   } catch { /* not there, or not ours: everything is loaded again */ }
-  return new Map();
+  return { connections: new Map(), doomed: new Set() };
 }
 
 /** Writes the digests as a whole: a reader sees the old file or the new one. */
 export async function writeDigests(
   path: string,
   socket: string,
-  connections: ReadonlyMap<string, ConnectionDigest>,
+  { connections, doomed }: {
+    connections: ReadonlyMap<string, ConnectionDigest>;
+    doomed: Iterable<string>;
+  },
 ): Promise<void> {
   const sorted = [...connections].sort(([a], [b]) => a < b ? -1 : 1);
-  await Deno.writeTextFile(
-    `${path}.new`,
-    JSON.stringify({ socket, connections: Object.fromEntries(sorted) }),
-  );
+  const file: DigestFile = { socket, connections: Object.fromEntries(sorted), doomed: [...doomed].sort() };
+  await Deno.writeTextFile(`${path}.new`, JSON.stringify(file));
   await Deno.rename(`${path}.new`, path);
 }

@@ -3,11 +3,20 @@ import type { Log } from "../process/log.ts";
 import type { ViciSession } from "../vici/contract.ts";
 import { sectionsOf, textOf, type ViciSection } from "../vici/message.ts";
 import type { Desired, DesiredConnection } from "./desired.ts";
-import { type ConnectionDigest, digestConnection, writeDigests } from "./digests.ts";
+import { type ConnectionDigest, digestConnection, type Digests, writeDigests } from "./digests.ts";
 import { causeOfAlert, causeOfLog, countOfLog } from "./errors.ts";
 import { type CharonCounters, count } from "./exporter.ts";
 import { type KeyReport, type PushedKeys, pushKeys } from "./keys.ts";
-import { applyLoad, type Doomed, loadedConnections, orphansOf, planLoad, terminateDoomed } from "./load.ts";
+import {
+  applyLoad,
+  type Doomed,
+  loadedConnections,
+  type LoadStep,
+  orphansOf,
+  planLoad,
+  postponable,
+  terminateDoomed,
+} from "./load.ts";
 import { pollSas, pollTraps } from "./poll.ts";
 import {
   childSasOf,
@@ -21,7 +30,6 @@ import { decide, initiate, READING_GAP_MS, type Streaks } from "./watchdog.ts";
 
 /** Duplicates that are this old are not the two sides of a rekeying. */
 const DUPLICATES_MAX_MS = 60_000;
-const KEY_PREFIX = "ipsec.bnerd.net/";
 
 /** The events that ask for a reading. */
 export const HINTS = ["child-rekey", "child-updown", "ike-rekey", "ike-update", "ike-updown"] as const;
@@ -33,7 +41,7 @@ export interface LifeOptions {
   readonly socket: string;
   readonly digestPath: string;
   /** What this daemon is known to have; empty for a new one. */
-  readonly known: Map<string, ConnectionDigest>;
+  readonly digests: Digests;
   /** Causes of trouble by tunnel; they outlive the daemon. */
   readonly causes: Map<string, string>;
   readonly counters: CharonCounters;
@@ -63,15 +71,22 @@ interface Applied {
 export class Life {
   readonly #options: LifeOptions;
   readonly #pushed: PushedKeys = new Map();
-  readonly #doomed: Doomed = new Map();
+  readonly #known: Map<string, ConnectionDigest>;
+  readonly #doomed: Doomed;
   readonly #duplicates = new Map<number, number>();
   readonly #reported = new Map<string, string>();
   readonly #renewed = new Set<string>();
   #applied: Applied = { errors: new Map(), keyFailed: new Map(), keyChanged: new Set() };
   #streaks: Streaks = new Map();
+  #postponedBefore: ReadonlySet<string> = new Set();
+  /** The doomed SAs that the file knows. */
+  #saved: string;
 
   constructor(options: LifeOptions) {
     this.#options = options;
+    this.#known = options.digests.connections;
+    this.#doomed = new Map([...options.digests.doomed].map((key) => [key, 0]));
+    this.#saved = this.#doomedNow();
   }
 
   /**
@@ -95,6 +110,7 @@ export class Life {
       }
       this.#findLastingDuplicates(connections, sas);
       terminated = await terminateDoomed(session, this.#doomed, sas);
+      if (this.#doomedNow() !== this.#saved) await this.#save();
       if (terminated.length > 0) log.info("Terminated SAs that should not be there", { sas: terminated });
     }
     const traps = connections.some(({ children }) => children.some((child) => child.startAction === "trap"))
@@ -144,7 +160,8 @@ export class Life {
 
   /** Keys, then connections. */
   async #apply(desired: Desired): Promise<Applied> {
-    const { session, known, counters, log, clock } = this.#options;
+    const { session, counters, log, clock } = this.#options;
+    const known = this.#known;
     const { connections } = desired;
     const digests = new Map<string, ConnectionDigest>();
     const errors = new Map<string, string>();
@@ -158,15 +175,14 @@ export class Life {
     }
     const loaded = await loadedConnections(session);
     const context = { connections, digests, known, loaded };
-    const always = new Set(
-      planLoad({ ...context, failedKeys: new Map() }).load.flatMap(({ connection }) =>
-        connection.keyId ?? []
-      ),
-    );
+    const ahead = planLoad({ ...context, failedKeys: new Map() }).load;
+    const postponed = await this.#postponed(ahead);
+    const due = (step: LoadStep): boolean => !postponed.has(step.connection.name);
+    const always = new Set(ahead.filter(due).flatMap(({ connection }) => connection.keyId ?? []));
     const keys: KeyReport = await pushKeys(session, {
       keys: desired.keys,
       pushed: this.#pushed,
-      prefix: desired.keyPrefix ?? KEY_PREFIX,
+      prefix: desired.keyPrefix,
       always,
     });
     counters.pskPushes += keys.pushed.size;
@@ -174,7 +190,10 @@ export class Life {
     if (keys.unloaded.length > 0) log.info("Unloaded pre-shared keys", { ids: keys.unloaded });
 
     const plan = planLoad({ ...context, failedKeys: keys.failed });
-    const report = await applyLoad(session, plan, { known, doomed: this.#doomed });
+    const report = await applyLoad(session, { ...plan, load: plan.load.filter(due) }, {
+      known,
+      doomed: this.#doomed,
+    });
     for (const name of report.renewed) this.#renewed.add(name);
     if (report.loaded.length > 0) log.info("Loaded connections", { connections: report.loaded });
     if (report.unloaded.length > 0) log.info("Unloaded connections", { connections: report.unloaded });
@@ -193,6 +212,21 @@ export class Life {
     return { errors, keyFailed: keys.failed, keyChanged: keys.changed };
   }
 
+  async #postponed(steps: readonly LoadStep[]): Promise<ReadonlySet<string>> {
+    const postponed = steps.some((step) => step.addressesOnly)
+      ? postponable(steps, await pollSas(this.#options.session))
+      : new Set<string>();
+    for (const tunnel of postponed) {
+      if (!this.#postponedBefore.has(tunnel)) {
+        this.#options.log.info("The peer's addresses have changed; they are loaded when its SA is gone", {
+          tunnel,
+        });
+      }
+    }
+    this.#postponedBefore = postponed;
+    return postponed;
+  }
+
   /** Failures are told once, then only at level debug until they change. */
   #report(errors: ReadonlyMap<string, string>): void {
     for (const [tunnel, reason] of errors) {
@@ -203,10 +237,15 @@ export class Life {
     for (const [tunnel, reason] of errors) this.#reported.set(tunnel, reason);
   }
 
+  #doomedNow(): string {
+    return [...this.#doomed.keys()].sort().join();
+  }
+
   async #save(): Promise<void> {
-    const { digestPath, socket, known, log } = this.#options;
+    const { digestPath, socket, log } = this.#options;
     try {
-      await writeDigests(digestPath, socket, known);
+      await writeDigests(digestPath, socket, { connections: this.#known, doomed: this.#doomed.keys() });
+      this.#saved = this.#doomedNow();
     } catch (error) {
       log.warn("Cannot keep the digests: a restart of the agent will load everything again", {
         path: digestPath,
@@ -252,7 +291,8 @@ export class Life {
     keyFailed: ReadonlyMap<string, string>,
     keyChanged: ReadonlySet<string>,
   ): Promise<number | undefined> {
-    const { session, known, counters, clock, tickMs, log, causes } = this.#options;
+    const { session, counters, clock, tickMs, log, causes } = this.#options;
+    const known = this.#known;
     const children = connections.flatMap((connection) => {
       const tunnel = tunnels.find(({ name }) => name === connection.name);
       const digest = known.get(connection.name);

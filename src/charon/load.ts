@@ -1,5 +1,5 @@
 import { ViciError, type ViciSession } from "../vici/contract.ts";
-import { listOf, section } from "../vici/message.ts";
+import { listOf, section, textOf } from "../vici/message.ts";
 import type { DesiredConnection } from "./desired.ts";
 import { type ConnectionDigest, sameDigest } from "./digests.ts";
 import { pollSas } from "./poll.ts";
@@ -15,6 +15,8 @@ export interface LoadStep {
   readonly staleIke: boolean;
   /** The CHILD_SAs of these names do. */
   readonly staleChildren: readonly string[];
+  /** Nothing but the peer's addresses has changed. */
+  readonly addressesOnly: boolean;
 }
 
 /** What has to be done to bring charon's connections to what is desired. */
@@ -63,10 +65,29 @@ export function planLoad({ connections, digests, known, loaded, failedKeys }: {
       unloadFirst: renamed || (ikeChanged && before.core === digest.core),
       staleIke: ikeChanged,
       staleChildren: gone.map(([name]) => name).sort(),
+      addressesOnly: ikeChanged && before.unaddressed === digest.unaddressed &&
+        sameDigest({ ...before, ike: digest.ike }, digest),
     });
   }
   const wanted = new Set(connections.map((connection) => connection.name));
   return { load, unload: [...loaded].filter((name) => !wanted.has(name)).sort(), blocked };
+}
+
+/**
+ * Those steps that can wait: the set of the peer's addresses has changed (a name resolves to another set each minute),
+ * but its IKE_SA stands at one that is still among them. charon would tear it down; it is loaded once it is gone.
+ */
+export function postponable(steps: readonly LoadStep[], sas: readonly IkeSa[]): Set<string> {
+  return new Set(
+    steps.filter(({ addressesOnly, connection }) => {
+      const addresses = listOf(connection.message, "remote_addrs");
+      return addressesOnly &&
+        sas.some((sa) =>
+          sa.name === connection.name && (sa.state === "ESTABLISHED" || sa.state === "REKEYING") &&
+          addresses.includes(textOf(sa.raw, "remote-host") ?? "")
+        );
+    }).map(({ connection }) => connection.name),
+  );
 }
 
 /** SAs that have to go: their ids, with how often we have asked. */

@@ -4,7 +4,15 @@ import { section, type ViciLiteral, type ViciSection } from "../vici/message.ts"
 import { connectVici } from "../vici/session.ts";
 import type { DesiredConnection } from "./desired.ts";
 import { type ConnectionDigest, digestConnection, readDigests, writeDigests } from "./digests.ts";
-import { applyLoad, type Doomed, type LoadPlan, orphansOf, planLoad, terminateDoomed } from "./load.ts";
+import {
+  applyLoad,
+  type Doomed,
+  type LoadPlan,
+  orphansOf,
+  planLoad,
+  postponable,
+  terminateDoomed,
+} from "./load.ts";
 import { readSas } from "./sa_model.ts";
 
 function conn(name: string, message: ViciLiteral, keyId?: string): DesiredConnection {
@@ -126,6 +134,7 @@ Deno.test("applyLoad() keeps the digest of a connection that charon refuses, goe
         unloadFirst: false,
         staleIke: false,
         staleChildren: [],
+        addressesOnly: false,
       },
       {
         connection: a,
@@ -133,6 +142,7 @@ Deno.test("applyLoad() keeps the digest of a connection that charon refuses, goe
         unloadFirst: true,
         staleIke: false,
         staleChildren: ["c"],
+        addressesOnly: false,
       },
     ],
     unload: ["gone"],
@@ -180,14 +190,35 @@ Deno.test("orphansOf() gives SAs of names that are not desired, but none that is
   ]);
 });
 
+Deno.test("postponable() names a connection of which only the peer's addresses changed, while its SA is at one of them", async () => {
+  const at = (...addresses: string[]): ViciLiteral => ({ ...A, remote_addrs: addresses });
+  const sas = (host: string, state = "ESTABLISHED") =>
+    readSas([section({ a: { uniqueid: "1", state, "remote-host": host } })]);
+  const names = async (
+    before: ViciLiteral,
+    after: ViciLiteral,
+    host: string,
+    state?: string,
+  ): Promise<string[]> => [
+    ...postponable((await change(before, after)).load, sas(host, state)),
+  ];
+  assert.deepEqual(await names(at("1.1.1.1"), at("2.2.2.2", "1.1.1.1"), "1.1.1.1"), ["a"]);
+  assert.deepEqual(await names(at("1.1.1.1", "2.2.2.2"), at("2.2.2.2", "1.1.1.1"), "1.1.1.1"), ["a"]);
+  assert.deepEqual(await names(at("1.1.1.1"), at("2.2.2.2"), "1.1.1.1"), []);
+  assert.deepEqual(await names(at("1.1.1.1"), at("2.2.2.2", "1.1.1.1"), "1.1.1.1", "CONNECTING"), []);
+  assert.deepEqual(await names(at("1.1.1.1"), { ...at("2.2.2.2", "1.1.1.1"), version: "1" }, "1.1.1.1"), []);
+  assert.deepEqual(await names(at("1.1.1.1"), { ...at("2.2.2.2", "1.1.1.1"), children: {} }, "1.1.1.1"), []);
+});
+
 Deno.test("readDigests() gives what writeDigests() wrote for the same socket, and nothing for another or a broken file", async () => {
   const folder = await Deno.makeTempDir();
   try {
     const path = `${folder}/digests.json`;
     const digests = new Map([["a", await digestConnection(conn("a", A))]]);
-    await writeDigests(path, "1:2:3", digests);
-    assert.deepEqual(await readDigests(path, "1:2:3"), digests);
-    assert.equal((await readDigests(path, "1:2:4")).size, 0);
+    const doomed = new Set(["child:4", "ike:3"]);
+    await writeDigests(path, "1:2:3", { connections: digests, doomed });
+    assert.deepEqual(await readDigests(path, "1:2:3"), { connections: digests, doomed });
+    assert.equal((await readDigests(path, "1:2:4")).connections.size, 0);
     for (
       const text of [
         "",
@@ -198,9 +229,9 @@ Deno.test("readDigests() gives what writeDigests() wrote for the same socket, an
       ]
     ) {
       await Deno.writeTextFile(path, text);
-      assert.equal((await readDigests(path, "1:2:3")).size, 0);
+      assert.equal((await readDigests(path, "1:2:3")).connections.size, 0);
     }
-    assert.equal((await readDigests(`${folder}/none`, "1:2:3")).size, 0);
+    assert.equal((await readDigests(`${folder}/none`, "1:2:3")).connections.size, 0);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
