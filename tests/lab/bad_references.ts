@@ -138,7 +138,7 @@ export function unusable(ns: string): Readonly<Record<string, Unusable>> {
       spec: withCloud("good", { networkID: UNKNOWN_ID }),
       condition: "PortReady",
       reason: "EnsurePortFailed",
-      says: [new RegExp(`network ${UNKNOWN_ID}`), /spec\.openstack\.networkID|credentials/],
+      says: [new RegExp(`network ${UNKNOWN_ID}`), /name one that the project of the credentials can see/],
     },
     "no-address": {
       spec: { ...withCloud("good"), endpoint: { floatingIP: "192.0.2.9" } },

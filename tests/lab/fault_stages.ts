@@ -64,7 +64,7 @@ export function stages({ namespace }: Tenant): readonly Stage[] {
       reason: "EnsureSecurityGroupFailed",
       says: [called, /GET network .*500/, tried],
       fault: answered({
-        match: { method: "GET", path: `^/network/v2.0/security-groups\\?.*name=ipsec-${owner}(&|$)` },
+        match: { method: "GET", path: `^/network/v2.0/security-groups\\?.*description=[^&]*${namespace}%2Fgw` },
         action: { kind: "status", code: 500 },
       }),
     },
@@ -82,7 +82,7 @@ export function stages({ namespace }: Tenant): readonly Stage[] {
       name: "the quota of security-group rules is used up",
       condition: "PortReady",
       reason: "EnsureSecurityGroupFailed",
-      says: [called, /udp 500/, /OverQuota/, quotas],
+      says: [called, /add rule "ingress /, /OverQuota/, quotas],
       fault: answered({
         match: { method: "POST", path: "^/network/v2.0/security-group-rules$" },
         action: neutronError(409, "OverQuota", "Quota exceeded for resources: ['security_group_rule']."),
