@@ -1,13 +1,9 @@
-// What the OpenStack steps share: whose the resources are, which network they live in, and how a failure is told.
-import type { IPsecGateway, Reason } from "../api/ipsec_gateway.ts";
+// What the OpenStack steps share: whose the resources are, and which network they live in.
+import type { IPsecGateway } from "../api/ipsec_gateway.ts";
 import type { OpenStack } from "../openstack/contract.ts";
 import type { Owner } from "../openstack/ensure/owner.ts";
-import { OpenStackError } from "../openstack/errors.ts";
-import { type GatewayContext, messageOf, type Outcome } from "./context.ts";
+import type { GatewayContext } from "./context.ts";
 import { openstackDescription, openstackName, ownerTag } from "./names.ts";
-
-/** A failed call is tried again after about this time, in milliseconds; jitter is the queue's. */
-const RETRY_MS = 15_000;
 
 export function ownerOf(gateway: IPsecGateway): Owner {
   return { tag: ownerTag(gateway), name: openstackName(gateway), description: openstackDescription(gateway) };
@@ -36,15 +32,4 @@ export function placeOf({ gateway, options }: Pick<GatewayContext, "gateway" | "
     ...(subnetID === undefined ? {} : { subnetID }),
     ...(externalNetworkID === undefined ? {} : { externalNetworkID }),
   };
-}
-
-/** The outcome of a step whose call to OpenStack failed. */
-export function failedOutcome(
-  reason: Reason,
-  error: unknown,
-  { signal }: Pick<GatewayContext, "signal">,
-): Outcome {
-  signal.throwIfAborted();
-  const retryMs = error instanceof OpenStackError ? Math.max(RETRY_MS, error.retryAfterMs ?? 0) : RETRY_MS;
-  return { kind: "failed", reason, message: messageOf(error), retryMs };
 }

@@ -2,7 +2,7 @@
 // pod could not run without these.
 import { NETWORK_POLICIES, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, SERVICES } from "../../kube/kinds.ts";
 import { list, remove } from "../../kube/objects.ts";
-import { advisedMessage } from "../advice.ts";
+import { failedOutcome } from "../failure.ts";
 import type { GatewayContext, Step } from "../context.ts";
 import { belongsTo } from "../names.ts";
 import { applyOwned, labelSelector } from "../owned.ts";
@@ -44,13 +44,7 @@ export const access: Step = {
       await removeOldServices(context, new Set(services.map((service) => service.metadata?.name ?? "")));
       return { kind: "done" };
     } catch (error) {
-      context.signal.throwIfAborted();
-      return {
-        kind: "failed",
-        reason: "DeploymentUnavailable",
-        message: advisedMessage(error),
-        retryMs: 15_000,
-      };
+      return failedOutcome("DeploymentUnavailable", error, context);
     }
   },
 };

@@ -7,7 +7,8 @@ import { attachPort } from "../../openstack/ensure/attachment.ts";
 import { resolveServer } from "../../openstack/ensure/server.ts";
 import { type GatewayContext, messageOf, type Step } from "../context.ts";
 import { pickNode } from "../nodes.ts";
-import { cloudOf, failedOutcome, ownerOf } from "../openstack_owner.ts";
+import { failedOutcome } from "../failure.ts";
+import { cloudOf, ownerOf } from "../openstack_owner.ts";
 import { labelSelector } from "../owned.ts";
 import { scaleToZero } from "../scale.ts";
 

@@ -5,7 +5,7 @@ import type { ExposureSpec, PortStatus } from "../../api/ipsec_gateway.ts";
 import { CONFIG_MAPS, NETWORK_ATTACHMENT_DEFINITIONS, SERVICES } from "../../kube/kinds.ts";
 import { get, list, remove } from "../../kube/objects.ts";
 import { addressAt, contains } from "../../ledger/service_cidr.ts";
-import { advisedMessage } from "../advice.ts";
+import { failedOutcome } from "../failure.ts";
 import type { GatewayContext, Outcome, Step } from "../context.ts";
 import {
   attachmentName,
@@ -250,8 +250,7 @@ export const config: Step = {
     try {
       return await render(context);
     } catch (error) {
-      context.signal.throwIfAborted();
-      return { kind: "failed", reason: "RenderFailed", message: advisedMessage(error), retryMs: 15_000 };
+      return failedOutcome("RenderFailed", error, context);
     }
   },
 };

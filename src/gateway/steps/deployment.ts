@@ -3,7 +3,7 @@ import { HEARTBEAT_GRACE_MS, type IPsecGateway } from "../../api/ipsec_gateway.t
 import type { Deployment, Pod } from "../../kube/kinds.ts";
 import { DEPLOYMENTS, PODS } from "../../kube/kinds.ts";
 import { list, remove } from "../../kube/objects.ts";
-import { advised, advisedMessage } from "../advice.ts";
+import { advised, failedOutcome } from "../failure.ts";
 import type { GatewayContext, Step } from "../context.ts";
 import { objectNames } from "../names.ts";
 import { applyOwned, labelSelector } from "../owned.ts";
@@ -136,13 +136,7 @@ export const deployment: Step = {
         pollMs: 15_000,
       };
     } catch (error) {
-      context.signal.throwIfAborted();
-      return {
-        kind: "failed",
-        reason: "DeploymentUnavailable",
-        message: advisedMessage(error),
-        retryMs: 15_000,
-      };
+      return failedOutcome("DeploymentUnavailable", error, context);
     }
   },
 };

@@ -5,7 +5,8 @@ import { isNotFound } from "../../openstack/errors.ts";
 import { getFloatingIP } from "../../openstack/neutron.ts";
 import type { GatewayContext, Step } from "../context.ts";
 import { pinnedTag } from "../names.ts";
-import { cloudOf, failedOutcome, ownerOf, placeOf } from "../openstack_owner.ts";
+import { failedOutcome } from "../failure.ts";
+import { cloudOf, ownerOf, placeOf } from "../openstack_owner.ts";
 import { scaleToZero } from "../scale.ts";
 
 /** How often a pinned address that is elsewhere is looked at, in milliseconds. */

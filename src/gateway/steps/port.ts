@@ -2,7 +2,8 @@
 import { nameOf } from "../../api/ipsec_gateway.ts";
 import { ensurePort } from "../../openstack/ensure/port.ts";
 import type { Step } from "../context.ts";
-import { cloudOf, failedOutcome, ownerOf, placeOf } from "../openstack_owner.ts";
+import { failedOutcome } from "../failure.ts";
+import { cloudOf, ownerOf, placeOf } from "../openstack_owner.ts";
 
 export const port: Step = {
   name: "port",

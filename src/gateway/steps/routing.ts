@@ -4,7 +4,8 @@ import { ensureAddressPairs } from "../../openstack/ensure/port.ts";
 import { ensureRoutes } from "../../openstack/ensure/routes.ts";
 import { OpenStackError } from "../../openstack/errors.ts";
 import type { Outcome, Step } from "../context.ts";
-import { cloudOf, failedOutcome, ownerOf, placeOf } from "../openstack_owner.ts";
+import { failedOutcome } from "../failure.ts";
+import { cloudOf, ownerOf, placeOf } from "../openstack_owner.ts";
 
 /** The partners' subnets, sorted, each once. */
 export function remoteSubnets(gateway: IPsecGateway): string[] {

@@ -2,7 +2,8 @@
 import type { IPsecGateway } from "../../api/ipsec_gateway.ts";
 import { ensureSecurityGroup, type Rule } from "../../openstack/ensure/security_group.ts";
 import type { PeerAddresses, Step } from "../context.ts";
-import { cloudOf, failedOutcome, ownerOf } from "../openstack_owner.ts";
+import { failedOutcome } from "../failure.ts";
+import { cloudOf, ownerOf } from "../openstack_owner.ts";
 
 /** IKE and NAT traversal. */
 const PORTS = [500, 4500];

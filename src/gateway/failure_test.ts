@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { KubeError } from "../kube/errors.ts";
-import { advised, advisedMessage } from "./advice.ts";
+import { advised, failedOutcome } from "./failure.ts";
 
 const REFUSALS: readonly (readonly [string, RegExp])[] = [
   ['pods "gw-1" is forbidden: exceeded quota: none, requested: pods=1', /; raise that ResourceQuota/],
@@ -26,10 +26,11 @@ Deno.test("advised() leaves a text alone when it explains itself", () => {
   assert.equal(advised("Service t/web does not exist: create it"), "Service t/web does not exist: create it");
 });
 
-Deno.test("advisedMessage() says that an outage of the API server is waited out", () => {
+Deno.test("failedOutcome() says that an outage of the API server is waited out", () => {
   const error = new KubeError('Cannot apply ConfigMap "t/gw": 503 ServiceUnavailable', {
     code: 503,
     reason: "ServiceUnavailable",
   });
-  assert.match(advisedMessage(error), /; it is tried again$/);
+  const outcome = failedOutcome("RenderFailed", error, { signal: new AbortController().signal });
+  assert.ok(outcome.kind === "failed" && outcome.message.endsWith("; it is tried again"));
 });
