@@ -42,9 +42,11 @@ async function traces(
   known: { ports?: readonly string[] } = {},
 ): Promise<Traces> {
   const name = `${metadata.namespace}/${metadata.name}`;
+  const called = `${metadata.namespace}-${metadata.name}`;
   const own = (item: { tags: readonly string[]; description: string; name?: string }) =>
-    item.tags.some((tag) => tag.includes(metadata.uid ?? "")) || item.description.includes(name) ||
-    item.name?.includes(`${metadata.namespace}-`);
+    item.tags.some((tag) => tag.includes(metadata.uid ?? "")) ||
+    `${item.description} `.includes(`${name} `) ||
+    item.name?.endsWith(called);
   const ids = (items: readonly { id: string }[]) => items.map(({ id }) => id).sort();
   const ports = ids((await cloud.list("ports")).filter(own));
   const wanted = new Set([...ports, ...known.ports ?? []]);
@@ -146,14 +148,33 @@ Deno.test("a deleted gateway leaves nothing; an address that it had pinned is fr
   assert.deepEqual(secret.metadata.finalizers ?? [], [], "the guard is off the cloud Secret");
 });
 
-Deno.test("a namespace with a gateway and its cloud Secret can be deleted as a whole", async () => {
+Deno.test("a namespace with four gateways and their cloud Secret can be deleted as a whole", async () => {
   await using own = await tenant();
   await putCloudSecret(own, cloudsYaml());
   await own.applyGateway(OWN_CLOUD);
-  await own.condition("DeploymentReady", "True", { timeoutMs: 120_000 });
-  const gateway = await own.gateway();
-  const before = await traces(gateway);
-  assert.equal(before.addresses.length, 1);
+  const { spec } = await own.gateway();
+  const names = ["gw", "second", "third", "fourth"];
+  await apply(
+    names.slice(1).map((name) => ({
+      apiVersion: "ipsec.bnerd.net/v1alpha1",
+      kind: "IPsecGateway",
+      metadata: { name, namespace: own.namespace },
+      spec,
+    })),
+  );
+  const all = async () => {
+    const { items } = await getJson<{ items: IPsecGateway[] }>(["-n", own.namespace, "ipsecgateway"]);
+    return items;
+  };
+  const gateways = await until("all four have what they need in the cloud", async () => {
+    const items = await all();
+    return items.every(({ status }) => status?.floatingIP && status.nodeName) ? items : undefined;
+  }, { timeoutMs: 120_000, intervalMs: 500 });
+  assert.equal(gateways.length, names.length);
+  const before = await Promise.all(gateways.map((gateway) => traces(gateway)));
+  for (const { addresses, interfaces } of before) {
+    assert.deepEqual([addresses.length, interfaces.length], [1, 1]);
+  }
   const secret = await getJson<{ metadata: { finalizers?: string[] } }>([
     "-n",
     own.namespace,
@@ -162,8 +183,10 @@ Deno.test("a namespace with a gateway and its cloud Secret can be deleted as a w
   ]);
   assert.equal(secret.metadata.finalizers?.length, 1, "the guard is on the cloud Secret");
 
-  await kubectl(["delete", "namespace", own.namespace, "--timeout=120s"], { timeoutMs: 130_000 });
-  assert.deepEqual(await traces(gateway, before), NONE);
+  await kubectl(["delete", "namespace", own.namespace, "--timeout=150s"], { timeoutMs: 160_000 });
+  for (const [index, gateway] of gateways.entries()) {
+    assert.deepEqual(await traces(gateway, before[index]), NONE, gateway.metadata.name);
+  }
 });
 
 Deno.test("two gateways share a cloud Secret: the guard stays until the second is gone", async () => {

@@ -2,7 +2,7 @@
 // read, after everything has gone wrong with them that can.
 import assert from "node:assert/strict";
 import type { Pod } from "kubernetes-types/core/v1";
-import { parse } from "yaml";
+import { createApplicationCredential } from "./lab/application_credential.ts";
 import { CACHE, until } from "./lab/command.ts";
 import { filesOf, logsOf, objectsOf, type Place, processesOf } from "./lab/exposed_places.ts";
 import { containerLog, firstProcess, gatewayPod, podProcesses, restarts } from "./lab/gateway_pod.ts";
@@ -25,16 +25,20 @@ const KEYS = { first: hardKey(), second: hardKey(), partners: hardKey() };
 /** Put on purpose wherever is searched. */
 const MARKER = `marker/ä+"&% ${crypto.randomUUID()}`;
 
-/** clouds.yaml with the lab's application credential, by way of the fault proxy; and its secret. */
-async function applicationCredential(): Promise<{ yaml: string; secret: string }> {
-  const { clouds } = parse(await Deno.readTextFile(`${CACHE}/openstack/clouds.yaml`)) as {
-    clouds: Record<string, { auth: Record<string, string> }>;
+/** clouds.yaml with an application credential of its own, by way of the fault proxy. */
+async function credentials(): Promise<{ yaml: string; secret: string } & AsyncDisposable> {
+  const secret = `app/+"& ${crypto.randomUUID()}`;
+  const made = await createApplicationCredential("tenant", secret);
+  const auth = {
+    auth_url: PROXY_AUTH_URL,
+    application_credential_id: made.id,
+    application_credential_secret: secret,
   };
-  const { auth, ...rest } = clouds["lab-appcred"]!;
-  const cloud = { ...rest, auth: { ...auth, auth_url: PROXY_AUTH_URL } };
+  const cloud = { auth_type: "v3applicationcredential", auth, region_name: "RegionOne" };
   return {
     yaml: JSON.stringify({ clouds: { lab: cloud } }, undefined, 2),
-    secret: auth["application_credential_secret"] ?? "",
+    secret,
+    [Symbol.asyncDispose]: () => made[Symbol.asyncDispose](),
   };
 }
 
@@ -45,6 +49,11 @@ async function putSecret(own: Tenant, name: string, stringData: Record<string, s
     metadata: { name, namespace: own.namespace },
     stringData,
   }]);
+}
+
+/** Has the controller look again: it does not watch Secrets. */
+async function look(own: Tenant): Promise<void> {
+  await own.kubectl(["annotate", "--overwrite", "ipsecgateway", "gw", `look=${crypto.randomUUID()}`]);
 }
 
 /** Has everything happen in which a careless program would tell a key. */
@@ -71,6 +80,7 @@ async function live(own: Tenant, clouds: { yaml: string; secret: string }): Prom
     intervalMs: 500,
   });
   await putSecret(own, "keys", { psk: "" });
+  await look(own);
   await own.condition("Validated", "False", { reason: "SecretKeyMissing", timeoutMs: 90_000 });
   await putSecret(own, "keys", { psk: KEYS.second });
 
@@ -83,10 +93,10 @@ async function live(own: Tenant, clouds: { yaml: string; secret: string }): Prom
     ]
   ) {
     await putSecret(own, "cloud", { "clouds.yaml": text });
-    await own.kubectl(["annotate", "--overwrite", "ipsecgateway", "gw", `look=${crypto.randomUUID()}`]);
+    await look(own);
     await own.condition("Validated", "False", { reason: "CloudCredentialsInvalid", timeoutMs: 90_000 });
     await putSecret(own, "cloud", { "clouds.yaml": clouds.yaml });
-    await own.kubectl(["annotate", "--overwrite", "ipsecgateway", "gw", `look=${crypto.randomUUID()}`]);
+    await look(own);
     await own.condition("Validated", "True", { timeoutMs: 90_000 });
   }
 
@@ -191,7 +201,7 @@ function found(places: readonly Place[], secret: string): string[] {
 
 Deno.test("keys and credentials are nowhere but in their Secrets", async (t) => {
   await installOperator();
-  const clouds = await applicationCredential();
+  await using clouds = await credentials();
   await using own = await tenant();
   const pod = await live(own, clouds);
   await using _planted = await plant(own, pod);

@@ -178,3 +178,16 @@ export const CLEAR = "(net 192.168.76.0/22 or net 100.64.0.0/10) and not arp";
 
 /** ESP in UDP: 4500 but not IKE (a non-ESP marker of four zero bytes) and not a keepalive of one byte (RFC 3948). */
 export const ESP_IN_UDP = "udp port 4500 and udp[8:4] != 0 and udp[4:2] > 9";
+
+/**
+ * The positive control of a capture by CLEAR that saw nothing: sends a packet of the inner networks in clear on purpose,
+ * from a node, and says whether the same filter shows it. The packet dies at the next hop.
+ */
+export async function showsClear(): Promise<boolean> {
+  await using capture = await startCapture(CLEAR);
+  await attempt(["socat", "-u", "-", "UDP-SENDTO:192.168.77.10:9,ip-ttl=1"], {
+    in: await nodePlace("node1"),
+    input: "in clear",
+  });
+  return (await capture.stop()).packets.length > 0;
+}
