@@ -8,6 +8,7 @@ import type {
   Service,
 } from "./contract.ts";
 import { OpenStackError } from "./errors.ts";
+import { heldBack, Holds } from "./hold.ts";
 import { type Call, Clients, errorOf, send, type Transport } from "./http.ts";
 import { Keystone, type Session } from "./keystone.ts";
 
@@ -32,8 +33,9 @@ export class OpenStackClient implements OpenStack, AsyncDisposable {
   readonly #keystone: Keystone;
   readonly #readTimeoutMs: number;
   readonly #writeTimeoutMs: number;
-  /** Until when a service asked not to be called (`Retry-After`), in milliseconds since the epoch. */
-  readonly #heldBack = new Map<Service, number>();
+  /** Until when a service is not called, in milliseconds since the epoch, and the failure that is the reason. */
+  readonly #held = new Map<Service, { until: number; failure: OpenStackError }>();
+  readonly #holds = new Map<Service, Holds>();
 
   constructor(cloud: Cloud, options: OpenStackClientOptions = {}) {
     this.#cloud = cloud;
@@ -72,25 +74,18 @@ export class OpenStackClient implements OpenStack, AsyncDisposable {
     session: Session,
   ): Promise<{ call: Call; answer: OpenStackResponse }> {
     const { service, method, path } = request;
-    const fields = { service, method, path, status: 0, ambiguous: false };
     const endpoint = session.endpoints.get(service);
     if (endpoint === undefined) {
       const region = this.#cloud.region === undefined ? "" : ` and region "${this.#cloud.region}"`;
       throw new OpenStackError(
         `Cannot call ${service}: the catalog has no endpoint with interface "${this.#cloud.interface}"${region}; ` +
           "check region_name and interface in clouds.yaml",
-        { ...fields, type: "NoEndpoint" },
+        { service, method, path, status: 0, type: "NoEndpoint", ambiguous: false },
       );
     }
-    const waitMs = (this.#heldBack.get(service) ?? 0) - this.#transport.now();
-    if (waitMs > 0) {
-      throw new OpenStackError(
-        `${method} ${service} ${path} was not sent: the service asked for ${
-          Math.ceil(waitMs / 1000)
-        } s more of rest`,
-        { ...fields, type: "HeldBack", retryAfterMs: waitMs },
-      );
-    }
+    const held = this.#held.get(service);
+    const restMs = (held?.until ?? 0) - this.#transport.now();
+    if (held && restMs > 0) throw heldBack(held.failure, restMs);
     const call: Call = {
       service,
       method,
@@ -105,14 +100,26 @@ export class OpenStackClient implements OpenStack, AsyncDisposable {
       ...(request.body === undefined ? {} : { body: JSON.stringify(request.body) }),
       ...(request.signal === undefined ? {} : { signal: request.signal }),
     };
-    return { call, answer: await send(this.#transport, call) };
+    try {
+      const answer = await send(this.#transport, call);
+      this.#holds.delete(service);
+      return { call, answer };
+    } catch (error) {
+      // A write that took too long may be one slow job, and has to be read back at once; a read that did is a sign.
+      if (error instanceof OpenStackError && error.type === "Timeout" && method === "GET") {
+        const holds = this.#holds.get(service) ?? new Holds();
+        this.#holds.set(service, holds);
+        this.#held.set(service, { until: this.#transport.now() + holds.next(), failure: error });
+      }
+      throw error;
+    }
   }
 
   #settled({ call, answer }: { call: Call; answer: OpenStackResponse }): OpenStackResponse {
     if (answer.status >= 200 && answer.status <= 299) return answer;
     const error = errorOf(call, answer, this.#transport.now());
     if (error.retryAfterMs !== undefined && [429, 498, 503].includes(error.status)) {
-      this.#heldBack.set(call.service, this.#transport.now() + error.retryAfterMs);
+      this.#held.set(call.service, { until: this.#transport.now() + error.retryAfterMs, failure: error });
     }
     throw error;
   }

@@ -1,117 +1,13 @@
 import assert from "node:assert/strict";
-import { startCloudDouble } from "./cloud_double.ts";
+import { failure, networks, startCloudDouble } from "./cloud_double.ts";
 import type { OpenStack, SeenRequest } from "./contract.ts";
 import { isQuota, OpenStackError } from "./errors.ts";
 import { retryAfter } from "./http.ts";
-import { endpointsOf } from "./keystone.ts";
-
-function networks(os: OpenStack, options: { signal?: AbortSignal; timeoutMs?: number } = {}) {
-  return os.request({ service: "network", method: "GET", path: "/v2.0/networks", ...options });
-}
 
 function createGroup(os: OpenStack, options: { timeoutMs?: number } = {}) {
   const body = { security_group: { name: "g" } };
   return os.request({ service: "network", method: "POST", path: "/v2.0/security-groups", body, ...options });
 }
-
-async function failure(promise: Promise<unknown>): Promise<OpenStackError> {
-  try {
-    await promise;
-  } catch (error) {
-    assert.ok(error instanceof OpenStackError, String(error));
-    return error;
-  }
-  throw new assert.AssertionError({ message: "it succeeded" });
-}
-
-Deno.test("OpenStackClient.request() asks Keystone once for many calls at once", async () => {
-  await using double = startCloudDouble();
-  await using os = double.client();
-  await Promise.all(Array.from({ length: 10 }, () => networks(os)));
-  assert.equal(double.seen(/auth\/tokens/).length, 1);
-  assert.equal(await os.projectID(), "p");
-});
-
-Deno.test("OpenStackClient.request() renews the token before it expires", async () => {
-  let now = 1_000_000_000_000;
-  await using double = startCloudDouble(() => now);
-  await using os = double.client();
-  await networks(os);
-  now += 3_200_000;
-  await networks(os);
-  assert.equal(double.seen(/auth\/tokens/).length, 1);
-  now += 150_000;
-  await Promise.all([networks(os), networks(os)]);
-  assert.equal(double.seen(/auth\/tokens/).length, 2, "with 250 s left");
-});
-
-Deno.test("OpenStackClient.request() counts a token's life by its own clock when Keystone's is hours away", async () => {
-  for (const hours of [-5, 5]) {
-    let now = 1_000_000_000_000;
-    await using double = startCloudDouble(() => now);
-    double.clock = () => now + hours * 3_600_000;
-    await using os = double.client();
-    await networks(os);
-    now += 3_200_000;
-    await networks(os);
-    assert.equal(double.seen(/auth\/tokens/).length, 1);
-    now += 150_000;
-    await networks(os);
-    assert.equal(double.seen(/auth\/tokens/).length, 2);
-  }
-});
-
-Deno.test("OpenStackClient.request() goes on with a token that is still good when Keystone does not answer", async () => {
-  let now = 1_000_000_000_000;
-  await using double = startCloudDouble(() => now);
-  await using os = double.client();
-  await networks(os);
-  now += 3_500_000;
-  double.fail({ match: /auth\/tokens/, status: 503, times: 99 });
-  await networks(os);
-  await networks(os);
-  assert.equal(double.seen(/auth\/tokens/).length, 2, "asked once, then left in peace");
-  now += 100_000;
-  assert.equal((await failure(networks(os))).status, 503);
-});
-
-Deno.test("OpenStackClient.request() authenticates once again after 401, whatever number of calls got it", async () => {
-  await using double = startCloudDouble();
-  await using os = double.client();
-  await networks(os);
-  double.tokens.clear();
-  await Promise.all(Array.from({ length: 10 }, () => networks(os)));
-  assert.equal(double.seen(/auth\/tokens/).length, 2);
-});
-
-Deno.test("OpenStackClient.request() gives up at the second 401", async () => {
-  await using double = startCloudDouble();
-  await using os = double.client();
-  double.fail({ match: /networks/, status: 401, times: 99 });
-  assert.equal((await failure(networks(os))).status, 401);
-  assert.equal(double.seen(/networks/).length, 2);
-});
-
-Deno.test("OpenStackClient.request() does not ask again at once when Keystone refused", async () => {
-  let now = 1_000_000_000_000;
-  await using double = startCloudDouble(() => now);
-  await using os = double.client();
-  double.fail({
-    match: /auth\/tokens/,
-    status: 401,
-    body: { error: { code: 401, title: "Unauthorized", message: "no" } },
-    times: 2,
-  });
-  const refused = await failure(networks(os));
-  assert.equal(refused.service, "identity");
-  assert.equal(refused.type, "Unauthorized");
-  await failure(networks(os));
-  assert.equal(double.seen(/auth\/tokens/).length, 1);
-  now += 11_000;
-  await failure(networks(os));
-  now += 11_000;
-  await networks(os);
-});
 
 Deno.test("OpenStackClient.request() tells by `ambiguous` whether a write may have been done", async () => {
   await using double = startCloudDouble();
@@ -169,10 +65,39 @@ Deno.test("OpenStackClient.request() leaves a service in peace for as long as Re
   assert.equal((await failure(networks(os))).retryAfterMs, 7_000);
   now += 3_000;
   const held = await failure(networks(os));
-  assert.deepEqual([held.type, held.retryAfterMs, held.ambiguous], ["HeldBack", 4_000, false]);
+  assert.deepEqual([held.type, held.retryAfterMs, held.ambiguous], ["", 4_000, false]);
   assert.equal(double.seen(/networks/).length, 1);
   await os.request({ service: "compute", method: "GET", path: "/servers/detail" });
   now += 4_000;
+  await networks(os);
+});
+
+Deno.test("OpenStackClient.request() asks a silent service again after pauses that grow, and at once when it has answered", async () => {
+  let now = 1_000_000_000_000;
+  await using double = startCloudDouble(() => now);
+  await using os = double.client({ readTimeoutMs: 50 });
+  await using other = double.client();
+  await networks(os);
+  double.fail({ match: /networks/, hang: true, times: 3 });
+  const asked = () => double.seen(/networks/).length;
+  for (const pauseMs of [10_000, 20_000, 40_000]) {
+    const before = asked();
+    assert.equal((await failure(networks(os))).type, "Timeout");
+    const held = await failure(networks(os));
+    assert.deepEqual([held.type, held.retryAfterMs, held.ambiguous], ["Timeout", pauseMs, false]);
+    now += pauseMs - 1;
+    await failure(networks(os));
+    assert.equal(asked() - before, 1);
+    now += 1;
+  }
+  await networks(os);
+  await networks(other);
+  double.fail({ match: /networks/, hang: true });
+  assert.equal((await failure(networks(os))).retryAfterMs, undefined);
+  assert.equal((await failure(networks(os))).retryAfterMs, 10_000, "the pauses begin anew");
+  now += 10_000;
+  double.fail({ match: /POST .*security-groups/, hang: true });
+  await failure(createGroup(os, { timeoutMs: 50 }));
   await networks(os);
 });
 
@@ -196,19 +121,6 @@ Deno.test("OpenStackClient.request() ends with the signal's reason when aborted"
   const reason = new Error("enough");
   controller.abort(reason);
   await assert.rejects(pending, (error) => error === reason);
-});
-
-Deno.test("OpenStackClient.request() lets the others have the token when the caller that asked first gives up", async () => {
-  await using double = startCloudDouble();
-  await using os = double.client();
-  const controller = new AbortController();
-  const first = networks(os, { signal: controller.signal });
-  const second = networks(os);
-  const reason = new Error("enough");
-  controller.abort(reason);
-  await assert.rejects(first, (error) => error === reason);
-  assert.equal((await second).status, 200);
-  assert.equal(double.seen(/auth\/tokens/).length, 1);
 });
 
 Deno.test("OpenStackClient.request() reports every call to onRequest", async () => {
@@ -300,23 +212,6 @@ Deno.test("OpenStackError never holds the token or the password", async () => {
   for (const text of [error.message, error.stack ?? "", JSON.stringify(error), Deno.inspect(error)]) {
     assert.ok(!text.includes(token!) && !text.includes("sesame"), text);
   }
-});
-
-Deno.test("endpointsOf() matches type, interface and region, and cuts Neutron's version", () => {
-  const catalog = [{
-    type: "network",
-    endpoints: [
-      { interface: "public", region: "Two", url: "http://two" },
-      { interface: "internalURL", region_id: "One", url: "http://inside:9696/v2.0/" },
-      { interface: "public", region: "One", url: "http://one/" },
-    ],
-  }];
-  const network = (options: { interface: "public" | "internal"; region?: string }) =>
-    endpointsOf(catalog, { authURL: "http://k/v3", ...options }).get("network");
-  assert.equal(network({ interface: "public" }), "http://two");
-  assert.equal(network({ interface: "public", region: "One" }), "http://one");
-  assert.equal(network({ interface: "internal", region: "One" }), "http://inside:9696");
-  assert.equal(network({ interface: "public", region: "Three" }), undefined);
 });
 
 Deno.test("isQuota() knows Neutron's and Nova's ways to say it", () => {

@@ -1,7 +1,9 @@
 // A small OpenStack on loopback for the unit tests: Keystone, Neutron and Nova as far as we call them, answering as the
 // real services were measured to, with faults on demand. What the real ones do is tests/openstack_test.ts's to show.
+import assert from "node:assert/strict";
 import { OpenStackClient, type OpenStackClientOptions } from "./client.ts";
 import type { Cloud } from "./clouds.ts";
+import type { OpenStack, OpenStackResponse } from "./contract.ts";
 import {
   createDoubleServices,
   type Item,
@@ -10,6 +12,7 @@ import {
   type SeenCall,
   type Settings,
 } from "./double_services.ts";
+import { OpenStackError } from "./errors.ts";
 
 /** Something that goes wrong with the calls that match. */
 export interface Fault {
@@ -178,4 +181,23 @@ function cutShort(): Response {
 
 function hang(signal: AbortSignal): Promise<Response> {
   return new Promise((resolve) => signal.addEventListener("abort", () => resolve(new Response())));
+}
+
+/** A read that every test can make. */
+export function networks(
+  os: OpenStack,
+  options: { signal?: AbortSignal; timeoutMs?: number } = {},
+): Promise<OpenStackResponse> {
+  return os.request({ service: "network", method: "GET", path: "/v2.0/networks", ...options });
+}
+
+/** The error of a call that has to fail. */
+export async function failure(promise: Promise<unknown>): Promise<OpenStackError> {
+  try {
+    await promise;
+  } catch (error) {
+    assert.ok(error instanceof OpenStackError, String(error));
+    return error;
+  }
+  throw new assert.AssertionError({ message: "it succeeded" });
 }

@@ -9,7 +9,7 @@ export interface OpenStackErrorFields {
   status: number;
   /**
    * `NeutronError.type`, the key of Nova's fault (`conflictingRequest`, `itemNotFound`, ...), Keystone's title,
-   * or one of ours: `Timeout`, `ConnectionFailed`, `UnreadableAnswer`, `UnexpectedAnswer`, `HeldBack`, `NoEndpoint`;
+   * or one of ours: `Timeout`, `ConnectionFailed`, `UnreadableAnswer`, `UnexpectedAnswer`, `NoEndpoint`;
    * empty when the answer named none.
    */
   type: string;
@@ -70,7 +70,7 @@ export function isQuota(error: unknown): boolean {
 /** What a person can do about `error`, or an empty string where its own text says enough. */
 function hint(error: OpenStackError): string {
   if (isQuota(error)) return "raise the project's quota or delete what is unused";
-  if (error.type === "NoEndpoint" || error.type === "HeldBack") return "";
+  if (error.type === "NoEndpoint") return "";
   if (error.status === 0 && /certificate/i.test(error.message)) {
     return "give the CA in the cloud Secret's key cacert";
   }

@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { Cloud } from "./clouds.ts";
 import type { Service } from "./contract.ts";
 import { OpenStackError } from "./errors.ts";
+import { heldBack, HOLD_MS, Holds } from "./hold.ts";
 import { type Call, errorOf, send, type Transport } from "./http.ts";
 
 /** A token and what came with it. `token` is a secret. */
@@ -37,12 +38,6 @@ const answer = z.object({
 
 type Catalog = z.infer<typeof answer>["token"]["catalog"];
 
-/**
- * After a failure the next try waits this long, unless there is no token at all and Keystone did not refuse: some
- * clouds lock a user that fails often, and a Keystone that hangs must not slow down every call.
- */
-const HOLD_MS = 10_000;
-
 /** A token that has less than this left (or a quarter of its life) is renewed before it is used. */
 const RENEW_BEFORE_MS = 300_000;
 
@@ -54,8 +49,9 @@ export class Keystone implements Disposable {
   readonly #closed = new AbortController();
   #session: Session | undefined;
   #renewal: Promise<Session> | undefined;
-  #refused: OpenStackError | undefined;
+  #failed: OpenStackError | undefined;
   #heldUntil = 0;
+  readonly #holds = new Holds();
 
   constructor(cloud: Cloud, options: { transport: Transport; timeoutMs: number }) {
     this.#cloud = cloud;
@@ -77,7 +73,7 @@ export class Keystone implements Disposable {
       : undefined;
     const held = this.#heldUntil > now;
     if (usable && (held || !this.#due(usable, now))) return usable;
-    if (this.#refused && held) throw this.#refused;
+    if (this.#failed && held) throw heldBack(this.#failed, this.#heldUntil - now);
     this.#renewal ??= this.#renew();
     try {
       return await unlessAborted(this.#renewal, options.signal);
@@ -104,12 +100,14 @@ export class Keystone implements Disposable {
     try {
       const session = await this.#authenticate();
       this.#session = session;
-      this.#refused = undefined;
+      this.#failed = undefined;
+      this.#holds.reset();
       return session;
     } catch (error) {
-      this.#heldUntil = this.#transport.now() + HOLD_MS;
-      const refusal = error instanceof OpenStackError && [400, 401, 403, 404].includes(error.status);
-      this.#refused = refusal ? error : undefined;
+      const slow = error instanceof OpenStackError && error.type === "Timeout";
+      const refused = error instanceof OpenStackError && [400, 401, 403, 404].includes(error.status);
+      this.#heldUntil = this.#transport.now() + (slow ? this.#holds.next() : HOLD_MS);
+      this.#failed = slow || refused ? error : undefined;
       throw error;
     } finally {
       this.#renewal = undefined;

@@ -8,6 +8,29 @@ import type { Owner } from "./owner.ts";
 export type Attachment = { state: "attached"; why: "" } | { state: "waiting"; why: string };
 export type Detachment = { state: "detached"; why: "" } | { state: "waiting"; why: string };
 
+export interface AttachOptions extends CallOptions {
+  portID: string;
+  /** Milliseconds since the epoch. */
+  now?: () => number;
+}
+
+/**
+ * A detach is asked for once, and again after this time: each one is a task for a compute host that may be in trouble
+ * already. One whose answer was lost is repeated sooner.
+ */
+const ASK_AGAIN_MS = 60_000;
+const ASK_LOST_AGAIN_MS = 10_000;
+
+/** Detaches asked for: per cloud and port the server, and until when to be content with that. */
+const asked = new WeakMap<OpenStack, Map<string, { serverID: string; until: number; what: string }>>();
+
+/** The detach of a port from a server that was asked for a short time ago. */
+function pending(os: OpenStack, options: AttachOptions & { serverID: string }): string | undefined {
+  const known = asked.get(os)?.get(options.portID);
+  const { now = Date.now } = options;
+  return known?.serverID === options.serverID && known.until > now() ? known.what : undefined;
+}
+
 /**
  * Attaches the owner's port to a server. A port that is on another server is detached first, which takes time:
  * `waiting` says for what, and a later call goes on. After a failure that may hide a success the port is read back.
@@ -16,7 +39,7 @@ export type Detachment = { state: "detached"; why: "" } | { state: "waiting"; wh
 export function attachPort(
   os: OpenStack,
   owner: Owner,
-  options: CallOptions & { portID: string; serverID: string },
+  options: AttachOptions & { serverID: string },
 ): Promise<Attachment> {
   return naming(
     `attach port ${options.portID} of ${owner.name} to server ${options.serverID}`,
@@ -27,21 +50,25 @@ export function attachPort(
 async function attachPortNow(
   os: OpenStack,
   owner: Owner,
-  options: CallOptions & { portID: string; serverID: string },
+  options: AttachOptions & { serverID: string },
 ): Promise<Attachment> {
   const { portID, serverID } = options;
   const call = options.signal ? { signal: options.signal } : {};
   const what = `attach port ${portID} of ${owner.name} to server ${serverID}`;
   const port = await read(os, owner, { portID, what, ...call });
-  if (port.device_id === serverID) return { state: "attached", why: "" };
+  if (port.device_id === serverID) {
+    // A gateway that comes back to a node while its port still leaves it.
+    const leaving = pending(os, options);
+    return leaving === undefined
+      ? { state: "attached", why: "" }
+      : { state: "waiting", why: `port ${portID} is leaving server ${serverID}; ${leaving}` };
+  }
   if (port.device_id !== "") {
     refuseForeignDevice(port, owner);
-    const asked = await detach(os, owner, { port, ...call });
-    return {
-      state: "waiting",
-      why: `port ${portID} is still attached to server ${port.device_id}; ${asked}`,
-    };
+    const what = await detach(os, owner, { port, ...options });
+    return { state: "waiting", why: `port ${portID} is still attached to server ${port.device_id}; ${what}` };
   }
+  asked.get(os)?.delete(portID);
   try {
     await attachInterface(os, serverID, { portID, ...call });
   } catch (error) {
@@ -84,19 +111,26 @@ async function look(
 export async function detachPort(
   os: OpenStack,
   owner: Owner,
-  options: CallOptions & { portID: string },
+  options: AttachOptions,
 ): Promise<Detachment> {
   const { portID } = options;
   const call = options.signal ? { signal: options.signal } : {};
   const what = `detach port ${portID} of ${owner.name}`;
   try {
     const port = await read(os, owner, { portID, what, ...call });
-    if (port.device_id === "") return { state: "detached", why: "" };
-    refuseForeignDevice(port, owner);
-    const asked = await detach(os, owner, { port, ...call });
-    const now = await read(os, owner, { portID, what, ...call });
-    if (now.device_id === "") return { state: "detached", why: "" };
-    return { state: "waiting", why: `port ${portID} is still attached to server ${now.device_id}; ${asked}` };
+    if (port.device_id !== "") {
+      refuseForeignDevice(port, owner);
+      const came = await detach(os, owner, { port, ...options });
+      const now = await read(os, owner, { portID, what, ...call });
+      if (now.device_id !== "") {
+        return {
+          state: "waiting",
+          why: `port ${portID} is still attached to server ${now.device_id}; ${came}`,
+        };
+      }
+    }
+    asked.get(os)?.delete(portID);
+    return { state: "detached", why: "" };
   } catch (error) {
     if (isNotFound(error) && error.service === "network") return { state: "detached", why: "" };
     throw error;
@@ -116,21 +150,30 @@ async function read(
   }
 }
 
-/** Answers what came of asking, for `why`. */
+/** Asks for a detach, unless that was done a short time ago. Answers what came of it, for `why`. */
 async function detach(
   os: OpenStack,
   owner: Owner,
-  options: CallOptions & { port: NeutronPort },
+  options: AttachOptions & { port: NeutronPort },
 ): Promise<string> {
-  const { port, ...call } = options;
+  const { port, portID, signal, now = Date.now } = options;
+  const serverID = port.device_id;
+  const before = pending(os, { ...options, serverID });
+  if (before !== undefined) return before;
+  let lost = "";
   try {
-    await detachInterface(os, port.device_id, { portID: port.id, ...call });
-    return "its detach was asked for";
+    await detachInterface(os, serverID, { portID, ...(signal ? { signal } : {}) });
   } catch (error) {
-    // A lost answer changes nothing: whether it is detached is read from the port anyway.
-    if (isAmbiguous(error)) return `its detach was asked for, but ${error.message}`;
-    throw failedTo(`detach port ${port.id} of ${owner.name} from server ${port.device_id}`, error);
+    // Whether it is detached is read from the port anyway.
+    if (!isAmbiguous(error)) {
+      throw failedTo(`detach port ${portID} of ${owner.name} from server ${serverID}`, error);
+    }
+    lost = `, but ${error.message}`;
   }
+  const what = `its detach was asked for at ${new Date(now()).toISOString()}${lost}`;
+  const until = now() + (lost ? ASK_LOST_AGAIN_MS : ASK_AGAIN_MS);
+  asked.set(os, (asked.get(os) ?? new Map()).set(portID, { serverID, until, what }));
+  return what;
 }
 
 /** A port that somebody gave to a router or a load balancer is not Nova's to detach. */

@@ -37,6 +37,49 @@ Deno.test("attachPort() asks for the detach first and attaches only to a free po
     assert.equal(portOf(double, portID).device_id, "B");
   }));
 
+Deno.test("attachPort() and detachPort() ask for a detach once a minute, and sooner when the answer was lost", () =>
+  withPort(async ({ double, os, portID }) => {
+    let time = 0;
+    const options = { portID, now: () => time };
+    await attachPort(os, owner, { ...options, serverID: "A" });
+    double.detachReads = 1000;
+    const deletes = () => double.seen(/DELETE .*os-interface/).length;
+    double.fail({ match: /DELETE .*os-interface/, statusAfter: 502 });
+    const whys = new Set<string>();
+    for (time = 0; time < 10_000; time += 1_000) {
+      whys.add((await attachPort(os, owner, { ...options, serverID: "B" })).why);
+      await detachPort(os, owner, options);
+    }
+    assert.equal(deletes(), 1);
+    assert.equal(whys.size, 1, "the text stays the same meanwhile");
+    assert.match([...whys][0]!, /its detach was asked for at .*, but .*502/);
+    for (; time < 69_000; time += 1_000) await detachPort(os, owner, options);
+    assert.equal(deletes(), 2);
+    time += 2_000;
+    await detachPort(os, owner, options);
+    assert.equal(deletes(), 3);
+  }));
+
+Deno.test("attachPort() does not take a port for attached that is leaving that very server", () =>
+  withPort(async ({ double, os, portID }) => {
+    let time = 0;
+    const attach = (serverID: string) => attachPort(os, owner, { portID, serverID, now: () => time });
+    await attach("A");
+    double.detachReads = 3;
+    assert.equal((await attach("B")).state, "waiting");
+    const back = await attach("A");
+    assert.equal(back.state, "waiting");
+    assert.match(back.why, /is leaving server A/);
+    while ((await attach("A")).state === "waiting");
+    assert.equal(double.seen(/POST .*os-interface/).length, 2, "attached anew, after it had left");
+    // Nova never did it: after a minute the port counts as what it shows.
+    double.detachReads = 1000;
+    await attach("B");
+    assert.equal((await attach("A")).state, "waiting");
+    time += 61_000;
+    assert.equal((await attach("A")).state, "attached");
+  }));
+
 Deno.test("attachPort() counts a lost answer as a success when the port shows the server", () =>
   withPort(async ({ double, os, portID }) => {
     for (const fault of [{ statusAfter: 500 }, { statusAfter: 504 }, { cut: "after" as const }]) {

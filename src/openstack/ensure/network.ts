@@ -57,24 +57,33 @@ export async function describeNetwork(
 }
 
 /**
- * The subnet of this id, or the network's first IPv4 subnet (by id) that has a gateway.
+ * The subnet of this id; else the network's one that holds the address; else its first IPv4 subnet (by id) that has a
+ * gateway.
  * @throws Error that names the subnet, or the network that has none
  */
 export async function pickSubnet(
   os: OpenStack,
-  options: CallOptions & { networkID: string; subnetID?: string },
+  options: CallOptions & { networkID: string; subnetID?: string; holding?: string },
 ): Promise<Subnet> {
-  const { networkID, subnetID } = options;
+  const { networkID, subnetID, holding } = options;
   const call = options.signal ? { signal: options.signal } : {};
   if (subnetID !== undefined) return await known("subnet", subnetID, getSubnet(os, subnetID, call));
   const subnets = await known("network", networkID, listSubnets(os, networkID, call));
-  const first = subnets.find((subnet) =>
-    subnet.network_id === networkID && subnet.ip_version === 4 && subnet.gateway_ip
-  );
+  const inNetwork = subnets.filter((subnet) => subnet.network_id === networkID && subnet.ip_version === 4);
+  const first = inNetwork.find((subnet) => holding !== undefined && holds(subnet.cidr, holding)) ??
+    inNetwork.find((subnet) => subnet.gateway_ip);
   if (first) return first;
   throw new TypeError(
     `Cannot choose a subnet of network ${networkID}: it has no IPv4 subnet with a gateway; name one by subnetID`,
   );
+}
+
+/** True when an IPv4 address lies in a prefix. */
+function holds(cidr: string, address: string): boolean {
+  const [base = "", bits = "32"] = cidr.split("/");
+  const number = (text: string) => text.split(".").reduce((sum, part) => sum * 256 + Number(part), 0);
+  const size = 2 ** (32 - Number(bits));
+  return Math.floor(number(base) / size) === Math.floor(number(address) / size);
 }
 
 async function known<T>(called: string, id: string, reading: Promise<T>): Promise<T> {

@@ -149,7 +149,9 @@ export async function tagOrDelete<T extends Resource>(
       await remove(os, of.kind, { id: made.id });
     } catch (cause) {
       throw failedTo(
-        `delete ${of.called} ${made.id} of ${owner.name}, which could not be tagged (${messageOf(error)})`,
+        `delete ${of.called} ${made.id} of ${owner.name}, which could not be tagged (${
+          error instanceof Error ? error.message : error
+        })`,
         cause,
         "it is adopted by its description at the next try",
       );
@@ -198,8 +200,4 @@ export async function deleteOwned<T extends Resource>(
 
 function byAge(a: Resource, b: Resource): number {
   return a.created_at.localeCompare(b.created_at) || a.id.localeCompare(b.id);
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -4,6 +4,7 @@ import { type CloudDouble, startCloudDouble } from "../cloud_double.ts";
 import { OpenStackError } from "../errors.ts";
 import { markedDescription, type Owner } from "./owner.ts";
 import { deletePort, ensurePort } from "./port.ts";
+import { ensureRoutes } from "./routes.ts";
 import { deleteSecurityGroup, ensureSecurityGroup, type Rule } from "./security_group.ts";
 
 const owner: Owner = { tag: "ipsec.bnerd.net/uid=u-1", name: "ipsec-gw", description: "IPsecGateway ns/gw" };
@@ -264,6 +265,22 @@ Deno.test("ensurePort() makes one port when the answer to the create is lost, an
   assert.deepEqual(await ensure(), port);
   assert.equal(ours().length, 1);
   assert.deepEqual(double.unmet(), []);
+});
+
+Deno.test("ensurePort() and ensureRoutes() stay in the port's subnet when the network gets another that sorts first", async () => {
+  await using double = startCloudDouble();
+  await using os = double.client();
+  const ensure = () => ensurePort(os, owner, { networkID: "N", securityGroupID: "g" });
+  const port = await ensure();
+  const [subnet] = double.items.subnets!;
+  double.items.subnets!.unshift({ ...subnet!, id: "A-new", cidr: "10.7.0.0/24", gateway_ip: "10.7.0.1" });
+  assert.deepEqual(await ensure(), port);
+  const routes = await ensureRoutes(os, owner, {
+    networkID: "N",
+    nexthop: port.fixedIP,
+    destinations: ["10.6.0.0/16"],
+  });
+  assert.equal(routes.routerID, "R");
 });
 
 Deno.test("ensurePort() says which port does not fit when the subnet is another", async () => {

@@ -25,6 +25,15 @@ export interface Port {
   deviceID: string;
 }
 
+export interface EnsurePortOptions extends CallOptions {
+  networkID: string;
+  /** By default the subnet that the port is in; for a new one the network's first IPv4 subnet (by id) with a gateway. */
+  subnetID?: string;
+  securityGroupID: string;
+  /** Exactly these addresses or prefixes beside the port's own; undefined leaves what is there. */
+  allowedAddressPairs?: readonly string[];
+}
+
 export interface FoundPort {
   id: string;
   deviceID: string;
@@ -43,19 +52,12 @@ function ports(os: OpenStack, options: CallOptions): OwnedKind<NeutronPort> {
 
 /**
  * The owner's port in a subnet, with that one security group: found by tag, adopted from an untagged twin, or created.
- * @param options.allowedAddressPairs exactly these addresses or prefixes beside the port's own; undefined leaves them
  * @throws Error that names port, owner and what does not fit
  */
 export function ensurePort(
   os: OpenStack,
   owner: Owner,
-  options: CallOptions & {
-    networkID: string;
-    /** By default the network's first IPv4 subnet (by id) that has a gateway. */
-    subnetID?: string;
-    securityGroupID: string;
-    allowedAddressPairs?: readonly string[];
-  },
+  options: EnsurePortOptions,
 ): Promise<Port> {
   return naming(`make the port of ${owner.name} ready`, () => ensurePortNow(os, owner, options));
 }
@@ -63,26 +65,15 @@ export function ensurePort(
 async function ensurePortNow(
   os: OpenStack,
   owner: Owner,
-  options: CallOptions & {
-    networkID: string;
-    /** By default the network's first IPv4 subnet (by id) that has a gateway. */
-    subnetID?: string;
-    securityGroupID: string;
-    allowedAddressPairs?: readonly string[];
-  },
+  options: EnsurePortOptions,
 ): Promise<Port> {
   const { networkID, securityGroupID } = options;
   const call = options.signal ? { signal: options.signal } : {};
-  const facts = await describeNetwork(os, {
-    networkID,
-    ...(options.subnetID === undefined ? {} : { subnetID: options.subnetID }),
-    ...call,
-  });
-  const { subnetID } = facts;
   const found = await findOrCreate(os, owner, {
     of: ports(os, call),
-    create: () =>
-      createPort(os, {
+    create: async () => {
+      const { subnetID } = await describeNetwork(os, options);
+      return await createPort(os, {
         name: owner.name,
         description: markedDescription(owner),
         network_id: networkID,
@@ -92,20 +83,25 @@ async function ensurePortNow(
         ...(options.allowedAddressPairs === undefined
           ? {}
           : { allowed_address_pairs: options.allowedAddressPairs.map((ip_address) => ({ ip_address })) }),
-      }, call),
+      }, call);
+    },
     ...call,
   });
-  const fixedIP = found.fixed_ips.find((fixed) => fixed.subnet_id === subnetID)?.ip_address;
-  if (fixedIP === undefined) {
+  const fixed = options.subnetID === undefined
+    ? found.fixed_ips[0]
+    : found.fixed_ips.find((one) => one.subnet_id === options.subnetID);
+  if (fixed === undefined || found.network_id !== networkID) {
+    const where = options.subnetID === undefined ? `network ${networkID}` : `subnet ${options.subnetID}`;
     throw new Error(
       `Cannot use port ${found.id} of ${owner.name}: it is in network ${found.network_id} and has no address in ` +
-        `subnet ${subnetID}; delete the port to have a new one made`,
+        `${where}; delete the port to have a new one made`,
     );
   }
+  const facts = await describeNetwork(os, { networkID, subnetID: fixed.subnet_id, ...call });
   await convergePort(os, owner, { port: found, wanted: wantedOf(found, options), ...call });
   return {
     id: found.id,
-    fixedIP,
+    fixedIP: fixed.ip_address,
     prefixLength: facts.prefixLength,
     macAddress: found.mac_address,
     mtu: facts.mtu,

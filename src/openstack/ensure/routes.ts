@@ -11,6 +11,15 @@ import {
 import { pickSubnet } from "./network.ts";
 import type { Owner } from "./owner.ts";
 
+export interface EnsureRoutesOptions extends CallOptions {
+  networkID: string;
+  /** By default the network's subnet that the next hop is in. */
+  subnetID?: string;
+  nexthop: string;
+  /** Prefixes; none of them removes all of ours. */
+  destinations: readonly string[];
+}
+
 export interface RoutesResult {
   routerID: string;
   added: string[];
@@ -28,18 +37,12 @@ const ROUTER_OWNERS = [
  * Routes `destinations` to the owner's address on the router of a subnet. Routes are ours by their next hop: those to
  * `nexthop` that are not wanted are removed, all others stay. Single routes are added and removed, never the whole
  * list written, since others write to the same router.
- * @param options.destinations prefixes; none of them removes all of ours
  * @throws OpenStackError `RoutesExhausted` when the router has no room for more
  */
 export function ensureRoutes(
   os: OpenStack,
   owner: Owner,
-  options: CallOptions & {
-    networkID: string;
-    subnetID?: string;
-    nexthop: string;
-    destinations: readonly string[];
-  },
+  options: EnsureRoutesOptions,
 ): Promise<RoutesResult> {
   return naming(`route to ${owner.name} (${options.nexthop})`, () => ensureRoutesNow(os, owner, options));
 }
@@ -47,17 +50,12 @@ export function ensureRoutes(
 async function ensureRoutesNow(
   os: OpenStack,
   owner: Owner,
-  options: CallOptions & {
-    networkID: string;
-    subnetID?: string;
-    nexthop: string;
-    destinations: readonly string[];
-  },
+  options: EnsureRoutesOptions,
 ): Promise<RoutesResult> {
   const { nexthop } = options;
   const call = options.signal ? { signal: options.signal } : {};
   const wanted = new Set(options.destinations);
-  const subnet = await pickSubnet(os, options);
+  const subnet = await pickSubnet(os, { ...options, holding: nexthop });
   const routerID = await findRouter(os, { subnet, ...call });
   if (routerID === undefined) {
     if (wanted.size === 0) return { routerID: "", added: [], removed: [] };
