@@ -7,7 +7,7 @@ import { inClusterConnection, isInCluster } from "../../src/kube/in_cluster.ts";
 import { sleep } from "../../src/process/clock.ts";
 import { errorText, type Log } from "../../src/process/log.ts";
 import { type GatewayConfig, readGatewayConfig } from "./config.ts";
-import { createDataPlane } from "./data_plane.ts";
+import { createDataPlane, type Problem } from "./data_plane.ts";
 import { desiredOf } from "./desired.ts";
 import type { GatewayFlags } from "./flags.ts";
 import { type Answer, serveProbes } from "./probe_server.ts";
@@ -36,7 +36,7 @@ export class GatewayAgent {
   /** Why the rendered files can't be used; what ran before goes on. */
   #configProblem: string | undefined;
   #planeProblem: string | undefined;
-  #podProblems: readonly string[] = [];
+  #podProblems: readonly Problem[] = [];
   #daemon: Daemon | undefined;
   #state = NOTHING_YET;
   #reporter: Reporter | undefined;
@@ -54,7 +54,7 @@ export class GatewayAgent {
         routes: {
           "/healthz": () => answer(this.#stalled()),
           "/metrics": async () => ({ status: 200, body: await this.#metrics() }),
-          "/readyz": () => answer(this.#problems().join("\n")),
+          "/readyz": () => answer(this.#unready().join("\n")),
         },
       });
     }
@@ -63,11 +63,17 @@ export class GatewayAgent {
 
   /** Everything that is wrong, sorted; what belongs to a tunnel is not here but at the tunnel. */
   #problems(): string[] {
-    const problems = [...this.#podProblems];
+    const problems = this.#podProblems.map(({ text }) => text);
     if (this.#configProblem !== undefined) problems.push(this.#configProblem);
     if (this.#planeProblem !== undefined) problems.push(this.#planeProblem);
     if (!this.#config && problems.length === 0) problems.push("The configuration has not been read yet");
     return problems.sort();
+  }
+
+  /** What keeps packets from getting through; the rest stands in the status and takes no Service away. */
+  #unready(): string[] {
+    if (this.#plane.driver === undefined) return this.#problems();
+    return this.#podProblems.filter(({ fatal }) => fatal).map(({ text }) => text);
   }
 
   #stalled(): string | undefined {
@@ -115,8 +121,9 @@ export class GatewayAgent {
     if (!this.#config) return;
     try {
       const problems = await this.#plane.ensure(this.#config);
-      if (problems.join() !== this.#podProblems.join()) {
-        if (problems.length) this.log.warn("The pod is not as it has to be", { problems });
+      const texts = problems.map(({ text }) => text);
+      if (texts.join() !== this.#podProblems.map(({ text }) => text).join()) {
+        if (texts.length) this.log.warn("The pod is not as it has to be", { problems: texts });
         else this.log.info("The pod is as it has to be");
       }
       this.#podProblems = problems;

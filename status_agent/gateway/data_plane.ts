@@ -21,18 +21,24 @@ export interface DataPlaneOptions {
   readonly proc?: string;
 }
 
+/** Something that is wrong with the pod and can't be mended from in here. */
+export interface Problem {
+  readonly text: string;
+  /** Whether no packet gets through because of it: then the pod is not ready. */
+  readonly fatal: boolean;
+}
+
 /** The data plane of a gateway. */
 export interface DataPlane {
   /** The driver in use; undefined before {@linkcode DataPlane.ensure} has resolved once. */
   readonly driver: Driver | undefined;
   /**
    * Makes fence, links, addresses, rules and routes as configured; the first time also detects the driver, writes
-   * strongswan.conf and then the marker that charon waits for. Calls queue. Resolves with what is wrong with the pod
-   * and can't be mended from in here, sorted.
+   * strongswan.conf and then the marker that charon waits for. Calls queue. Resolves with what is wrong, sorted.
    *
    * @throws Error the kernel refuses; nothing that was in place is taken away.
    */
-  ensure(config: GatewayConfig): Promise<readonly string[]>;
+  ensure(config: GatewayConfig): Promise<readonly Problem[]>;
 }
 
 /** What a configuration comes to. */
@@ -108,7 +114,7 @@ export function createDataPlane({ runDirectory, exec, log, proc = "/proc" }: Dat
     await replaceFile(marker, `${await namespaceId()} ${driver}\n`);
   }
 
-  async function ensure(config: GatewayConfig): Promise<readonly string[]> {
+  async function ensure(config: GatewayConfig): Promise<readonly Problem[]> {
     const chosen = driver ?? await start(config);
     const { network, plan, fence } = wantedOf(config, chosen);
     await ensureFence(fence);
@@ -120,26 +126,30 @@ export function createDataPlane({ runDirectory, exec, log, proc = "/proc" }: Dat
     }
     return [
       ...problemsOf(config, network, before),
-      ...missing.filter((device) => device !== UPLINK).map((device) => `${device} is missing`),
-    ].sort();
+      ...missing.filter((device) => device !== UPLINK).map((device) => fatal(`${device} is missing`)),
+    ].sort((a, b) => a.text < b.text ? -1 : 1);
   }
 
-  function problemsOf({ agent }: GatewayConfig, network: Network, kernel: KernelState): string[] {
-    const problems = uplinkProblems(network, agent.port.macAddress, kernel);
+  function problemsOf({ agent }: GatewayConfig, network: Network, kernel: KernelState): Problem[] {
+    const problems = uplinkProblems(network, agent.port.macAddress, kernel).map(fatal);
     const forward = readSetting(`${proc}/sys/net/ipv4/ip_forward`);
     if (forward !== "1") {
       problems.push(
-        `net.ipv4.ip_forward is ${forward}, so nothing is forwarded: the tuning plugin has not set it`,
+        fatal(`net.ipv4.ip_forward is ${forward}, so nothing is forwarded: the tuning plugin has not set it`),
       );
     }
     if (agent.dataPlane !== "auto" && agent.dataPlane !== network.driver) {
       problems.push(
-        `the data plane ${agent.dataPlane} is asked for, ${network.driver} runs until the pod is made anew`,
+        warning(
+          `the data plane ${agent.dataPlane} is asked for, ${network.driver} runs until the pod is made anew`,
+        ),
       );
     }
     if (network.driver === "libipsec") {
       for (const cidr of sharedRemotes(network)) {
-        problems.push(`two tunnels have the remote subnet ${cidr}, which libipsec can't tell apart`);
+        problems.push(
+          warning(`two tunnels have the remote subnet ${cidr}, which libipsec can't tell apart`),
+        );
       }
     }
     return problems;
@@ -155,6 +165,14 @@ export function createDataPlane({ runDirectory, exec, log, proc = "/proc" }: Dat
       return result;
     },
   };
+}
+
+function fatal(text: string): Problem {
+  return { text, fatal: true };
+}
+
+function warning(text: string): Problem {
+  return { text, fatal: false };
 }
 
 /** What is wrong with net1: it is not ours to make, the NetworkAttachmentDefinition does. */

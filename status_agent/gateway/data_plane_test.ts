@@ -86,10 +86,14 @@ Deno.test("DataPlane.ensure() keeps the driver of the charon that runs when the 
     const second = world.agent();
     const problems = await second.ensure(gatewayConfig({ dataPlane: "xfrm" }));
     assert.equal(second.driver, "libipsec");
-    assert.match(
-      problems.join(),
-      /the data plane xfrm is asked for, libipsec runs until the pod is made anew/,
-    );
+    // The two tunnels of the fixture lead to one subnet.
+    assert.deepEqual(problems, [
+      { text: "the data plane xfrm is asked for, libipsec runs until the pod is made anew", fatal: false },
+      {
+        text: "two tunnels have the remote subnet 192.168.77.0/24, which libipsec can't tell apart",
+        fatal: false,
+      },
+    ]);
   }));
 
 Deno.test("DataPlane.ensure() does not trust a marker of another network namespace", () =>
@@ -105,13 +109,15 @@ Deno.test("DataPlane.ensure() names what is wrong with the pod when only others 
     const plane = world.agent();
     await Deno.writeTextFile(`${world.proc}/sys/net/ipv4/ip_forward`, "0\n");
     world.links = LINKS.slice(0, 1);
-    assert.deepEqual(await plane.ensure(gatewayConfig()), [
+    const fatal = async () =>
+      (await plane.ensure(gatewayConfig())).filter((problem) => problem.fatal).map(({ text }) => text);
+    assert.deepEqual(await fatal(), [
       "net.ipv4.ip_forward is 0, so nothing is forwarded: the tuning plugin has not set it",
       "net1 is missing: the port's NIC is not in this pod",
     ]);
     await Deno.writeTextFile(`${world.proc}/sys/net/ipv4/ip_forward`, "1\n");
     world.links = [LINKS[0]!, { ...LINKS[1]!, flags: [], address: "fa:16:3e:00:00:02" }];
-    assert.deepEqual(await plane.ensure(gatewayConfig()), [
+    assert.deepEqual(await fatal(), [
       "net1 has the MAC fa:16:3e:00:00:02, the port has fa:16:3e:00:00:01",
       "net1 is down",
     ]);

@@ -146,6 +146,13 @@ check "the metrics know the tunnel" sh -c "ip netns exec $p-gw curl -fsS http://
 check "the agent is ready" at gw curl -fsS http://127.0.0.1:9903/readyz
 check "host -> exposure -> pod, TCP" hears host hello "$EXPOSURE:8080" "pod saw $GATEWAY_POD|hello|"
 check "pod -> reverse exposure -> host, TCP" hears pod hello "$GATEWAY_POD:20001" "host saw $OWN|hello|"
+mss() {   # NS: the MSS that its end of a new connection is offered; both ends would like 1460
+  at "$1" timeout 20 tcpdump -nni eth0 -c 1 --immediate-mode "tcp[tcpflags] & tcp-syn != 0 and $2" > "$work/mss" 2> /dev/null & local dump=$!
+  sleep 1; talk host x "$EXPOSURE:8080" > /dev/null 2>&1; wait "$dump"; cat "$work/mss"
+  grep -q 'mss 1346' "$work/mss"
+}
+check "TCP's MSS is lowered towards the pod" mss pod 'dst port 80'
+check "TCP's MSS is lowered towards the host" mss host 'src port 8080'
 check "an address that is no exposure is silent" sh -c "! ip netns exec $p-host ping -c 1 -W 1 100.64.3.99"
 check "a port of the gateway that is no exposure is silent" sh -c "! ip netns exec $p-host socat -u OPEN:/dev/null TCP:$OWN:9903,connect-timeout=1"
 head -c 300000 /dev/urandom > "$work/blob"
@@ -198,8 +205,15 @@ check "no SA is lost by it" test "$before" = "$(life)"
 cp "$files/psk/psk" "$work/psk/psk"
 
 # ---- the SA is gone: nothing in clear ----
-watch() { at gw tcpdump -nni any -w "$results/$1" --immediate-mode -U > /dev/null 2>&1 & dump=$!; started+=($dump); within 10 test -s "$results/$1"; }
-unwatch() { sleep 1; kill "$dump"; wait "$dump" 2> /dev/null; }
+beacons() { at gw ping -c 1 -W 1 127.0.0.1 > /dev/null 2>&1; [ "$(seen "$results/$watched" 'icmp[icmptype] = icmp-echo and dst host 127.0.0.1')" -gt "$1" ]; }
+# A capture that sees nothing proves nothing: it begins and ends with a packet that is seen.
+watch() {
+  watched=$1
+  rm -f "$results/$1"
+  at gw tcpdump -nni any -w "$results/$1" --immediate-mode -U > /dev/null 2>&1 & dump=$!; started+=($dump)
+  within 15 beacons 0
+}
+unwatch() { within 15 beacons "$(seen "$results/$watched" 'icmp[icmptype] = icmp-echo and dst host 127.0.0.1')"; kill "$dump"; wait "$dump" 2> /dev/null; }
 # Nothing leaves for the partner's networks by a real device; lo shows what the gateway tells itself.
 # Read in the namespace: a capture of `any` holds the devices' numbers, not their names.
 leaks() { at gw tcpdump -nnr "$results/$1" 'dst net 192.168.77.0/24 or src net 100.64.0.0/10' 2> /dev/null | grep -E '(net1|eth0) +Out'; }
