@@ -145,13 +145,15 @@ export function createGatewayController(setup: GatewayControllerOptions): Gatewa
 
   async function reconcile(key: string, signal: AbortSignal) {
     const { namespace, name } = splitKey(key);
-    const full = wantFull.delete(key) || now().getTime() >= (dueAt.get(key) ?? 0) - TIMER_SLACK_MS;
+    const due = wantFull.delete(key) || now().getTime() >= (dueAt.get(key) ?? 0) - TIMER_SLACK_MS;
     // The object itself, not the cache's: what was written a moment ago has to be seen.
     const gateway = await get(kube, GATEWAYS, { namespace, name, signal });
     if (!gateway) {
       dueAt.delete(key);
       return;
     }
+    // An edit may be here before the watch tells of it, and must not be called observed by a mere summary.
+    const full = due || gateway.metadata.generation !== gateway.status?.observedGeneration;
     const own: GatewayDeps = { ...deps, log: log.with({ kind: GATEWAYS.kind, namespace, name }) };
     try {
       if (gateway.metadata.deletionTimestamp) return await clean(own, gateway, signal);

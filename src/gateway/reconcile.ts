@@ -149,18 +149,19 @@ export async function reconcileGateway(
   const results: StepResult[] = [];
   const generation = current.metadata.generation;
   let conditions = before;
-  let toldAt = deps.now().getTime();
+  const startedAt = deps.now().getTime();
+  let toldAt = startedAt;
   const slow = () => deps.now().getTime() - toldAt >= PROGRESS_MS;
   const tell = async () => {
     conditions = summarise({ conditions, generation }, results, options.steps, deps.now());
-    // The agent may have reported meanwhile, and the summary is of now.
+    // The agent may have reported meanwhile, and the summary is of now. The spec is the one that was reconciled: who
+    // has edited the object in between must not read that it was observed.
     const { namespace, name = "", uid } = current.metadata;
-    const live = slow() ? await get(deps.kube, GATEWAYS, { namespace, name, signal }) : undefined;
-    await writeStatus(deps, live && live.metadata.uid === uid ? live : current, {
-      facts,
-      conditions,
-      signal,
-    });
+    const live = slow() || toldAt !== startedAt
+      ? await get(deps.kube, GATEWAYS, { namespace, name, signal })
+      : undefined;
+    const base = live?.status && live.metadata.uid === uid ? { ...current, status: live.status } : current;
+    await writeStatus(deps, base, { facts, conditions, signal });
     toldAt = deps.now().getTime();
   };
   try {

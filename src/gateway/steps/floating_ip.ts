@@ -1,7 +1,7 @@
 // Step 6: the floating IP. A pinned one that sits on another port is waited for, never taken.
 import { nameOf } from "../../api/ipsec_gateway.ts";
 import { ensureFloatingIP } from "../../openstack/ensure/floating_ip.ts";
-import { isNotFound } from "../../openstack/errors.ts";
+import { OpenStackError } from "../../openstack/errors.ts";
 import { getFloatingIP } from "../../openstack/neutron.ts";
 import type { GatewayContext, Step } from "../context.ts";
 import { pinnedTag } from "../names.ts";
@@ -73,6 +73,7 @@ export async function floatingIPIsElsewhere(
     return seen.port_id !== "" && seen.port_id !== port.id;
   } catch (error) {
     signal.throwIfAborted();
-    return isNotFound(error);
+    // Neutron's own word for it: a proxy, or Keystone, may answer 404 for reasons of theirs.
+    return error instanceof OpenStackError && /^floatingip_?notfound$/i.test(error.type);
   }
 }
