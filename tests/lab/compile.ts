@@ -44,7 +44,7 @@ const TARGETS: readonly Target[] = [
     flags: [
       "--allow-all",
       "--no-code-cache",
-      "--v8-flags=--lite-mode,--max-semi-space-size=1,--single-threaded,--expose-gc",
+      "--v8-flags=--lite-mode,--max-semi-space-size=1,--single-threaded,--expose-gc,--optimize-for-size",
     ],
     bundle: true,
   },

@@ -51,7 +51,7 @@ pack_status_agent() {
   for tool in ip nft conntrack; do rootfs_program "$work/status-agent" "$(command -v $tool)"; done
   rootfs_program "$work/status-agent" /bin/dash /bin/sh
   rootfs_busybox "$work/status-agent"
-  pack status-agent "$work/status-agent" --entrypoint '["/usr/local/bin/status-agent"]'
+  pack status-agent "$work/status-agent" --env MALLOC_ARENA_MAX=1 --entrypoint '["/usr/local/bin/status-agent"]'
 }
 
 pack_strongswan() {

@@ -14,8 +14,7 @@ wants() { # PART WANTED...
   return 1
 }
 
-# prepare PART...: installs and builds; long things side by side.
-prepare() {
+prepare_tools() { # PART...
   step "packages" "$LAB/call.sh" install_packages || return 1
   step "Deno" "$LAB/call.sh" install_deno || return 1
   say "         Deno: $(cat "$CACHE/how-deno")"
@@ -23,7 +22,9 @@ prepare() {
     step "Go" "$LAB/call.sh" install_go || return 1
     say "         Go: $(cat "$CACHE/how-go")"
   fi
-  ! wants k8s "$@" || step_bg "Kubernetes: build and images" "$LAB/k8s.sh" prepare
+}
+
+prepare_beside_kubernetes() { # PART...
   ! wants openstack "$@" || step_bg "OpenStack: install" "$LAB/openstack.sh" prepare
   step_bg "Deno modules" "$LAB/call.sh" fetch_modules
   if wants all "$@"; then
@@ -32,6 +33,21 @@ prepare() {
   fi
   step_wait || return 1
   ! wants all "$@" || say "         deno compile: $(cat "$CACHE/how-compile")"
+}
+
+# prepare PART...: installs and builds; long things side by side.
+prepare() {
+  prepare_tools "$@" || return 1
+  ! wants k8s "$@" || step_bg "Kubernetes: build and images" "$LAB/k8s.sh" prepare
+  prepare_beside_kubernetes "$@"
+}
+
+# prepare_for_tests: everything; Kubernetes goes on being built when this returns, wait for $KUBERNETES_PREPARED.
+prepare_for_tests() {
+  prepare_tools all || return 1
+  step_run "Kubernetes: build and images" "$LAB/k8s.sh" prepare &
+  KUBERNETES_PREPARED=$!
+  prepare_beside_kubernetes all
 }
 
 lab_up() {

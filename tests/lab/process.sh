@@ -48,6 +48,16 @@ daemon_stop() {
   return 0
 }
 
+# kill_tree PID...: TERMs processes and everything that they started.
+kill_tree() {
+  local pid
+  for pid in "$@"; do
+    # shellcheck disable=SC2046 # one word for each child
+    kill_tree $(cat "/proc/$pid"/task/*/children 2> /dev/null)
+    kill -TERM "$pid" 2> /dev/null || true
+  done
+}
+
 # any_alive FILE...: true when one of the pid files has a living process.
 any_alive() {
   local file

@@ -20,6 +20,7 @@ export interface Part {
   readonly name?: string;
   readonly code: number;
   readonly log?: string;
+  readonly seconds?: number;
 }
 
 /** A test that did not run, and why; `listed` when tests/not_run.txt allows it. */
@@ -36,6 +37,8 @@ export interface Report {
   readonly failures: readonly string[];
   readonly notRun: readonly NotRun[];
   readonly slowest: readonly Case[];
+  /** Each suite and how long it took. */
+  readonly suites: readonly { readonly name: string; readonly seconds: number }[];
 }
 
 const ENTITIES: Readonly<Record<string, string>> = { lt: "<", gt: ">", quot: '"', apos: "'", amp: "&" };
@@ -121,15 +124,21 @@ export function summarise(
     .filter((one) => !one.name.includes(" > "))
     .toSorted((a, b) => b.seconds - a.seconds || (a.name < b.name ? -1 : 1))
     .slice(0, 10);
-  return { passed, failed: failures.length, failures, notRun, slowest };
+  const suites = parts.filter((part) => part.name === undefined)
+    .map((part) => ({ name: part.suite, seconds: part.seconds ?? 0 }))
+    .toSorted((a, b) => b.seconds - a.seconds || (a.name < b.name ? -1 : 1));
+  return { passed, failed: failures.length, failures, notRun, slowest, suites };
 }
 
 /** The report as printed; its last line is "N passed, N failed". */
 export function render(report: Report): string {
   const lines: string[] = [];
   if (report.failures.length > 0) lines.push("failed:", ...report.failures.map((line) => `  ${line}`));
+  if (report.suites.length > 0) {
+    lines.push(`suites: ${report.suites.map(({ name, seconds }) => `${name} ${seconds} s`).join(", ")}`);
+  }
   if (report.slowest.length > 0) {
-    lines.push("slowest:");
+    lines.push("slowest tests:");
     for (const one of report.slowest) {
       lines.push(`  ${one.seconds.toFixed(1).padStart(6)} s  ${one.suite}: ${one.name}`);
     }
