@@ -1,6 +1,7 @@
 // Step 4: the Neutron port.
 import { nameOf } from "../../api/ipsec_gateway.ts";
 import { ensurePort } from "../../openstack/ensure/port.ts";
+import { ensureRoutes } from "../../openstack/ensure/routes.ts";
 import type { Step } from "../context.ts";
 import { failedOutcome } from "../failure.ts";
 import { cloudOf, ownerOf, placeOf } from "../openstack_owner.ts";
@@ -36,6 +37,17 @@ export const port: Step = {
             `Cannot use the subnet of port ${made.id}: it has no gateway, so the port can reach no partner; choose another in spec.openstack.subnetID`,
           retryMs: 60_000,
         };
+      }
+      // Before the old address is forgotten: half of the partners' packets would go on to nobody.
+      const old = gateway.status?.port?.fixedIP;
+      if (old !== undefined && old !== made.fixedIP) {
+        await ensureRoutes(cloudOf(context), ownerOf(gateway), {
+          networkID,
+          ...(subnetID === undefined ? {} : { subnetID }),
+          nexthop: old,
+          destinations: [],
+          signal,
+        });
       }
       facts.port = {
         id: made.id,
