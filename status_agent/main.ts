@@ -1,9 +1,8 @@
 // The status-agent: sits beside a charon, and is the only thing that talks to it.
+import config from "../deno.json" with { type: "json" };
 import { runGateway } from "./gateway.ts";
 
-const VERSION = "0.1.0";
-
-const USAGE = `status-agent ${VERSION}: sits beside a charon and is the only thing that talks to it
+const USAGE = `status-agent ${config.version}: sits beside a charon and is the only thing that talks to it
 
 Usage: status-agent gateway [--flag=value ...]   in the pod of an IPsecGateway
        status-agent gateway --help               its flags
@@ -16,9 +15,9 @@ function say(text: string, stream: { writeSync(bytes: Uint8Array): number }): vo
 
 if (import.meta.main) {
   const [command, ...args] = Deno.args;
-  if (command === "gateway") await runGateway(args, VERSION);
+  if (command === "gateway") await runGateway(args, config.version);
   else if (command === "--help" || command === "-h") say(USAGE, Deno.stdout);
-  else if (command === "--version") say(`status-agent ${VERSION}\n`, Deno.stdout);
+  else if (command === "--version") say(`status-agent ${config.version}\n`, Deno.stdout);
   else {
     const problem = command === undefined
       ? "no sub-command is given"

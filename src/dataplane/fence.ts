@@ -5,6 +5,8 @@ import { localRanges, type Network, remoteRanges } from "./network.ts";
 
 /** Name of the table in the `inet` family. */
 export const FENCE_TABLE = "ipsec_fence";
+/** The table by which charon-supervisor keeps everything from being forwarded until the fence stands. */
+const START_TABLE = "ipsec_start";
 
 /** Also the names of the tunnels' devices: `ipsec0` (libipsec) or `ipsec<if_id>` (xfrm). */
 const TUNNELS = `"ipsec*"`;
@@ -49,7 +51,9 @@ export function renderFence(network: Network): string {
       `    ${clear} oifname != "lo" ip saddr @local counter drop comment "would be in clear"`,
     ]
     : [];
-  return `table inet ${FENCE_TABLE}
+  return `table inet ${START_TABLE}
+delete table inet ${START_TABLE}
+table inet ${FENCE_TABLE}
 delete table inet ${FENCE_TABLE}
 table inet ${FENCE_TABLE} {
 ${set("remote", toCidrs(remoteRanges(network)))}

@@ -35,6 +35,8 @@ function answer(problem: string | undefined): Answer {
 export class GatewayAgent {
   readonly #plane;
   #config: GatewayConfig | undefined;
+  /** The last one that fence and routes stand for: only this one goes to charon. */
+  #fenced: GatewayConfig | undefined;
   /** Why the rendered files can't be used; what ran before goes on. */
   #configProblem: string | undefined;
   #planeProblem: string | undefined;
@@ -124,11 +126,11 @@ export class GatewayAgent {
     }
   }
 
-  /** The data plane first, then charon's driver: nothing may leave in clear. */
-  async #ensure(): Promise<void> {
-    if (!this.#config) return;
+  /** Fence, links and routes for the present configuration; then charon may have it. Rejects when they can't be made. */
+  async #ensurePlane(config: GatewayConfig): Promise<void> {
     try {
-      const problems = await this.#plane.ensure(this.#config);
+      const problems = await this.#plane.ensure(config);
+      this.#fenced = config;
       const texts = problems.map(({ text }) => text);
       if (texts.join() !== this.#podProblems.map(({ text }) => text).join()) {
         if (texts.length) this.log.warn("The pod is not as it has to be", { problems: texts });
@@ -142,7 +144,15 @@ export class GatewayAgent {
         this.log.error("The data plane is not complete", { error: problem });
       }
       this.#planeProblem = problem;
+      throw error;
     }
+  }
+
+  /** The data plane first, then charon's driver: nothing may leave in clear. */
+  async #ensure(): Promise<void> {
+    if (!this.#config) return;
+    // It is tried again in a few seconds; until then what ran goes on.
+    await this.#ensurePlane(this.#config).catch(() => {});
     if (this.#plane.driver !== undefined) this.#daemon ??= this.#startDaemon();
     this.#reporter ??= await this.#startReporter();
   }
@@ -152,8 +162,8 @@ export class GatewayAgent {
       socketPath: `${this.flags["run-directory"]}/charon.vici`,
       digestPath: `${this.flags["run-directory"]}/digests.json`,
       desired: () => {
-        const config = this.#config, driver = this.#plane.driver;
-        if (!config || !driver) return Promise.reject(new Error("The configuration has not been read yet"));
+        const config = this.#fenced, driver = this.#plane.driver;
+        if (!config || !driver) return Promise.reject(new Error("The configuration is not fenced yet"));
         return Promise.resolve(desiredOf(config, { driver, readKey: (key) => this.#readKey(key) }));
       },
       onState: (state) => {
@@ -162,7 +172,9 @@ export class GatewayAgent {
         return Promise.resolve();
       },
       // A new charon has made a new ipsec0, with an MTU of its own.
-      onConnect: () => this.#ensure(),
+      onConnect: async () => {
+        if (this.#config) await this.#ensurePlane(this.#config);
+      },
       log: this.log,
       tickMs: this.flags.interval,
       signal: this.signal,

@@ -1,10 +1,11 @@
 // Keeps this pod's network as the configuration wants it, and lets charon start only once the fence stands.
 import { createApplier } from "../../src/dataplane/apply.ts";
+import { holds, toCidrs } from "../../src/dataplane/cidr.ts";
 import { detectDriver } from "../../src/dataplane/detect.ts";
 import { type Exec, runOrThrow } from "../../src/dataplane/exec.ts";
 import { FENCE_TABLE, renderFence } from "../../src/dataplane/fence.ts";
 import type { KernelState } from "../../src/dataplane/kernel.ts";
-import type { Driver, Network } from "../../src/dataplane/network.ts";
+import { type Driver, localRanges, type Network, remoteRanges } from "../../src/dataplane/network.ts";
 import { type Plan, planOf, sharedRemotes } from "../../src/dataplane/plan.ts";
 import { renderStrongswanConf } from "../../src/dataplane/strongswan_conf.ts";
 import type { Log } from "../../src/process/log.ts";
@@ -145,13 +146,12 @@ export function createDataPlane({ runDirectory, exec, log, proc = "/proc" }: Dat
         ),
       );
     }
-    if (network.driver === "libipsec") {
-      for (const cidr of sharedRemotes(network)) {
-        problems.push(
-          warning(`two tunnels have the remote subnet ${cidr}, which libipsec can't tell apart`),
-        );
-      }
+    for (const cidr of sharedRemotes(network)) {
+      problems.push(
+        warning(`two tunnels have the remote subnet ${cidr}: only the first of them is used for it`),
+      );
     }
+    problems.push(...insideProblems(network, kernel).map(fatal));
     return problems;
   }
 
@@ -189,6 +189,25 @@ export function uplinkProblems(network: Network, macAddress: string, kernel: Ker
     problems.push(`${device} has not the port's address ${address}/${prefixLength}`);
   }
   return problems;
+}
+
+/** The pod's own addresses on the cluster's side that a tunnel's subnets hold: the fence cuts them off. */
+export function insideProblems(network: Network, kernel: KernelState): string[] {
+  const ranges = network.mode === "nat"
+    ? [...remoteRanges(network), ...localRanges(network), network.serviceRange]
+    : remoteRanges(network);
+  return kernel.addresses.flatMap((entry) => {
+    const [device = "", address = ""] = entry.split(/[ /]/);
+    if (device === "lo" || device === network.uplink.device || device.startsWith("ipsec")) return [];
+    const range = ranges.find((one) => holds(one, address));
+    return range
+      ? [
+        `the pod's address ${address} lies inside ${
+          toCidrs([range]).join(", ")
+        } of a tunnel: the cluster is cut off`,
+      ]
+      : [];
+  });
 }
 
 function readSetting(path: string): string {

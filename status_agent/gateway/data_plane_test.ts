@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import type { Exec } from "../../src/dataplane/exec.ts";
 import { silentLog } from "../../src/process/log.ts";
-import { createDataPlane, type DataPlane } from "./data_plane.ts";
+import { createDataPlane, type DataPlane, insideProblems } from "./data_plane.ts";
 import { gatewayConfig } from "./fixture.ts";
+import { networkOf } from "./network.ts";
 
 const LINKS = [
   { ifname: "lo", flags: ["UP"], mtu: 65536 },
@@ -70,7 +71,7 @@ Deno.test("DataPlane.ensure() lets charon start only when fence, links and route
       assert.equal(plane.driver, undefined);
     }
     world.refuse = "";
-    assert.deepEqual(await plane.ensure(gatewayConfig()), []);
+    assert.equal((await plane.ensure(gatewayConfig())).filter(({ fatal }) => fatal).length, 0);
     assert.equal(await world.file("fenced"), "net:[1] xfrm\n");
     assert.match(await world.file("strongswan.conf") ?? "", /routing_table = 0/);
     const order = ["nft -f -", "ip -batch -"].map((line) => world.ran.lastIndexOf(line));
@@ -90,7 +91,7 @@ Deno.test("DataPlane.ensure() keeps the driver of the charon that runs when the 
     assert.deepEqual(problems, [
       { text: "the data plane xfrm is asked for, libipsec runs until the pod is made anew", fatal: false },
       {
-        text: "two tunnels have the remote subnet 192.168.77.0/24, which libipsec can't tell apart",
+        text: "two tunnels have the remote subnet 192.168.77.0/24: only the first of them is used for it",
         fatal: false,
       },
     ]);
@@ -122,6 +123,21 @@ Deno.test("DataPlane.ensure() names what is wrong with the pod when only others 
       "net1 is down",
     ]);
   }));
+
+Deno.test("insideProblems() names an address of the pod that a tunnel's subnets hold", () => {
+  const kernel = (address: string) => ({
+    links: [],
+    addresses: [`eth0 ${address}/24`],
+    rules: [],
+    routes: [],
+  });
+  const network = networkOf(gatewayConfig(), "xfrm");
+  assert.deepEqual(insideProblems(network, kernel("192.168.77.9")), [
+    "the pod's address 192.168.77.9 lies inside 192.168.77.0/24 of a tunnel: the cluster is cut off",
+  ]);
+  assert.equal(insideProblems(network, kernel("100.64.0.9")).length, 1);
+  assert.deepEqual(insideProblems(network, kernel("10.244.0.9")), []);
+});
 
 Deno.test("DataPlane.ensure() puts the fence back when somebody changed it", () =>
   withWorld(async (world) => {

@@ -20,6 +20,9 @@ export interface StatusPatch {
   readonly status: Pick<IPsecGatewayStatus, "tunnels" | "agent" | "dataPlane">;
 }
 
+/** What the CRD takes (`maxItems`). */
+const MAX_PROBLEMS = 16;
+
 type TunnelStatus = NonNullable<IPsecGatewayStatus["tunnels"]>[number];
 
 /** RFC 3339 in whole seconds, as the API server stores times. */
@@ -59,7 +62,7 @@ export function statusPatch(
       agent: {
         podName,
         lastHeartbeatTime: timestamp(now),
-        ...(problems.length ? { problems: [...problems] } : {}),
+        ...(problems.length ? { problems: problems.slice(0, MAX_PROBLEMS) } : {}),
       },
       ...(driver === undefined ? {} : { dataPlane: driver }),
       tunnels: daemon.tunnels.map(tunnelStatus),

@@ -45,6 +45,12 @@ Deno.test("statusPatch() tells what is wrong with the pod and with a tunnel", ()
   assert.ok(!("dataPlane" in status));
 });
 
+Deno.test("statusPatch() cuts the problems when there are more than the CRD takes", () => {
+  const problems = Array.from({ length: 20 }, (_, index) => `problem ${index}`);
+  const { status } = statusPatch(snapshot({ problems }), { name: "acme", namespace: "tenant", now: 0 });
+  assert.deepEqual(status.agent?.problems, problems.slice(0, 16));
+});
+
 Deno.test("substance() does not change with byte counts, and changes with everything else", () => {
   const before = substance(snapshot());
   const children = [{ name: "net", state: "ESTABLISHED" as const, bytesIn: 9, bytesOut: 9, duplicates: 0 }];

@@ -34,6 +34,19 @@ within() { local limit=$1 i; shift; for ((i = 0; i < limit * 10; i++)); do "$@" 
 sw() { STRONGSWAN_CONF=$work/run/strongswan.conf swanctl "$@" 2> /dev/null; }
 peer_sw() { STRONGSWAN_CONF=$work/peer.conf swanctl "$@" --uri "unix://$work/peer.vici" 2> /dev/null; }
 start() { local log=$1; shift; setsid "$@" > "$results/$log" 2>&1 < /dev/null & started+=($!); last=$!; }
+seen() { tcpdump -nnr "$1" "$2" 2> /dev/null | grep -c .; }
+beacons() { at gw ping -c 1 -W 1 127.0.0.1 > /dev/null 2>&1; [ "$(seen "$results/$watched" 'icmp[icmptype] = icmp-echo and dst host 127.0.0.1')" -gt "$1" ]; }
+# A capture that sees nothing proves nothing: it begins and ends with a packet that is seen.
+watch() {
+  watched=$1
+  rm -f "$results/$1"
+  at gw tcpdump -nni any -w "$results/$1" --immediate-mode -U > /dev/null 2>&1 & dump=$!; started+=($dump)
+  within 15 beacons 0
+}
+unwatch() { within 15 beacons "$(seen "$results/$watched" 'icmp[icmptype] = icmp-echo and dst host 127.0.0.1')"; kill "$dump"; wait "$dump" 2> /dev/null; }
+# Nothing leaves for the partner's networks by a real device; lo shows what the gateway tells itself.
+# Read in the namespace: a capture of `any` holds the devices' numbers, not their names.
+leaks() { at gw tcpdump -nnr "$results/$1" 'dst net 192.168.77.0/24 or src net 100.64.0.0/10' 2> /dev/null | grep -E '(net1|eth0) +Out'; }
 device=ipsec0
 [ "$DRIVER" = libipsec ] || device=ipsec$IF_ID
 
@@ -101,7 +114,17 @@ peer_sw --load-all --noprompt --file "$files/peer/swanctl.conf" > "$results/peer
 # ---- the gateway's three containers ----
 start supervisor.log ip netns exec $p-gw unshare -m sh -c "mount -t tmpfs t /var/run; export IPSEC_RUN=$work/run STRONGSWAN_CONF=$work/run/strongswan.conf; exec $images/charon-supervisor"
 supervisor=$last
-start nat.log ip netns exec $p-gw env NAT_RULES="$work/nat/nat.rules" NAT_POLL_SECONDS=1 "$images/nat-apply"
+start nat.log ip netns exec $p-gw env IPSEC_RUN="$work/run" NAT_RULES="$work/nat/nat.rules" NAT_POLL_SECONDS=1 "$images/nat-apply"
+# Before the agent: nat.rules are there, forwarding is on, and nothing may be forwarded.
+within 10 grep -q waiting "$results/nat.log"
+within 10 at gw nft list table inet ipsec_start
+watch start.pcap
+check "before the fence: pod -> reverse exposure is silent" sh -c "! echo SECRET | ip netns exec $p-pod timeout 3 socat -t1 - TCP:$GATEWAY_POD:20001,connect-timeout=2"
+ip -n $p-pod route add "$REMOTE" via "$GATEWAY_POD"
+check "before the fence: nothing is forwarded" sh -c "! ip netns exec $p-pod ping -c 1 -W 1 $HOST"
+ip -n $p-pod route delete "$REMOTE"
+unwatch
+check "before the fence: nothing leaves in clear" test -z "$(leaks start.pcap)"
 check "charon waits while there is no fence" test ! -e "$work/run/charon.vici"
 start agent.log ip netns exec $p-gw "$agent" gateway --config-directory="$work/rendered" --psk-directory="$work/psk" \
   --run-directory="$work/run" --metrics-bind-address=127.0.0.1:9903 --interval=1s --log-level=debug
@@ -177,7 +200,6 @@ if [ "$DRIVER" = xfrm ]; then
   check "with the same SAs" test "$before" = "$(spis)"
 fi
 kill "$wire_dump"; wait "$wire_dump" 2> /dev/null
-seen() { tcpdump -nnr "$1" "$2" 2> /dev/null | grep -c .; }
 check "something was seen on the wire" test "$(seen "$results/wire.pcap" 'udp port 4500')" -gt 10
 check "only IKE and ESP on the wire" test "$(seen "$results/wire.pcap" 'ip and not udp port 500 and not udp port 4500')" = 0
 
@@ -205,18 +227,6 @@ check "no SA is lost by it" test "$before" = "$(life)"
 cp "$files/psk/psk" "$work/psk/psk"
 
 # ---- the SA is gone: nothing in clear ----
-beacons() { at gw ping -c 1 -W 1 127.0.0.1 > /dev/null 2>&1; [ "$(seen "$results/$watched" 'icmp[icmptype] = icmp-echo and dst host 127.0.0.1')" -gt "$1" ]; }
-# A capture that sees nothing proves nothing: it begins and ends with a packet that is seen.
-watch() {
-  watched=$1
-  rm -f "$results/$1"
-  at gw tcpdump -nni any -w "$results/$1" --immediate-mode -U > /dev/null 2>&1 & dump=$!; started+=($dump)
-  within 15 beacons 0
-}
-unwatch() { within 15 beacons "$(seen "$results/$watched" 'icmp[icmptype] = icmp-echo and dst host 127.0.0.1')"; kill "$dump"; wait "$dump" 2> /dev/null; }
-# Nothing leaves for the partner's networks by a real device; lo shows what the gateway tells itself.
-# Read in the namespace: a capture of `any` holds the devices' numbers, not their names.
-leaks() { at gw tcpdump -nnr "$results/$1" 'dst net 192.168.77.0/24 or src net 100.64.0.0/10' 2> /dev/null | grep -E '(net1|eth0) +Out'; }
 kill -STOP $(charon_pid peer)
 sw --terminate --ike partner --force > /dev/null
 check "the SA is gone" sh -c "! STRONGSWAN_CONF=$work/run/strongswan.conf swanctl --list-sas 2> /dev/null | grep -q INSTALLED"
