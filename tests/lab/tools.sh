@@ -128,6 +128,7 @@ install_go() {
 fetch_modules() {
   deno install --frozen --quiet
   deno cache --quiet --frozen mod.ts status_agent/main.ts
+  deno bundle --quiet --frozen --output "$CACHE/bundler-is-there.js" status_agent/main.ts # its first use downloads it
 }
 
 # install_denort: how `deno compile` gets its runtime. Deno downloads it itself where its server can be reached; else the pair
