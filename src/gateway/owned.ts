@@ -9,7 +9,8 @@ import {
 } from "../api/ipsec_gateway.ts";
 import { applyIfChanged } from "../kube/apply.ts";
 import type { KubeClient } from "../kube/client.ts";
-import type { KubeObject, Resource } from "../kube/resource.ts";
+import { KubeError } from "../kube/errors.ts";
+import { describe, type KubeObject, type Resource } from "../kube/resource.ts";
 import { belongsTo } from "./names.ts";
 
 /** Keeps what was applied, so that a field that is no longer wanted is noticed. */
@@ -31,14 +32,25 @@ export async function applyOwned<T extends KubeObject>(
   object: T,
 ): Promise<T> {
   const { gateway, kube, signal } = context;
-  const applied = await applyIfChanged(kube, resource, {
-    object,
-    fieldManager: CONTROLLER_MANAGER,
-    isOurs: (live) => belongsTo(gateway, live),
-    digestAnnotation: DIGEST_ANNOTATION,
-    signal,
-  });
-  return applied.object;
+  try {
+    const applied = await applyIfChanged(kube, resource, {
+      object,
+      fieldManager: CONTROLLER_MANAGER,
+      isOurs: (live) => belongsTo(gateway, live),
+      digestAnnotation: DIGEST_ANNOTATION,
+      signal,
+    });
+    return applied.object;
+  } catch (error) {
+    throw error instanceof KubeError ? named(error, describe(resource, object.metadata ?? {})) : error;
+  }
+}
+
+/** The error with the object in place of the call: people read it in a condition. */
+export function named(error: KubeError, object: string): KubeError {
+  const { code, reason, details } = error;
+  const message = error.message.replace(/^Cannot [A-Z]+ \/\S+?(?=: |$)/, () => `Cannot apply ${object}`);
+  return new KubeError(message, { code, reason, details, cause: error });
 }
 
 /** What selects the gateway's objects in a list. */

@@ -64,7 +64,10 @@ export function stages({ namespace }: Tenant): readonly Stage[] {
       reason: "EnsureSecurityGroupFailed",
       says: [called, /GET network .*500/, tried],
       fault: answered({
-        match: { method: "GET", path: `^/network/v2.0/security-groups\\?.*description=[^&]*${namespace}%2Fgw` },
+        match: {
+          method: "GET",
+          path: `^/network/v2.0/security-groups\\?.*description=[^&]*${namespace}%2Fgw`,
+        },
         action: { kind: "status", code: 500 },
       }),
     },
@@ -169,7 +172,7 @@ export function stages({ namespace }: Tenant): readonly Stage[] {
       name: "the router's table is full",
       condition: "RoutingReady",
       reason: "LimitReached",
-      says: [called, /router [0-9a-f-]{36}/, /RoutesExhausted/],
+      says: [called, /router [0-9a-f-]{36}/, /RoutesExhausted/, /; remove routes that nobody needs/],
       fault: answered({
         match: { method: "PUT", path: "^/network/v2.0/routers/[^/]+/add_extraroutes$" },
         action: neutronError(400, "RoutesExhausted", "The number of routes exceeds the maximum 30."),

@@ -7,6 +7,18 @@ import type { Outcome, Step } from "../context.ts";
 import { failedOutcome } from "../failure.ts";
 import { cloudOf, ownerOf, placeOf } from "../openstack_owner.ts";
 
+/** Limits of the cloud, by the type of the error, and what to do when one is reached. */
+const LIMITS: ReadonlyMap<string, string> = new Map([
+  [
+    "AllowedAddressPairExhausted",
+    "name fewer remote subnets, or have max_allowed_address_pair raised in Neutron",
+  ],
+  [
+    "RoutesExhausted",
+    "remove routes that nobody needs from the router, or have max_routes raised in Neutron",
+  ],
+]);
+
 /** The partners' subnets, sorted, each once. */
 export function remoteSubnets(gateway: IPsecGateway): string[] {
   const all = gateway.spec.tunnels.flatMap((tunnel) =>
@@ -50,9 +62,15 @@ export const routing: Step = {
         }
         : NOT_REQUIRED;
     } catch (error) {
-      const full = error instanceof OpenStackError &&
-        ["RoutesExhausted", "AllowedAddressPairExhausted"].includes(error.type);
-      return failedOutcome(full ? "LimitReached" : "EnsureRoutingFailed", error, context);
+      signal.throwIfAborted();
+      const todo = error instanceof OpenStackError ? LIMITS.get(error.type) : undefined;
+      if (todo === undefined) return failedOutcome("EnsureRoutingFailed", error, context);
+      return {
+        kind: "failed",
+        reason: "LimitReached",
+        message: `${messageOf(error)}; ${todo}`,
+        retryMs: 60_000,
+      };
     }
   },
 };
