@@ -3,7 +3,7 @@ import type { IPsecGateway } from "../../api/ipsec_gateway.ts";
 import { ensureAddressPairs } from "../../openstack/ensure/port.ts";
 import { ensureRoutes } from "../../openstack/ensure/routes.ts";
 import { OpenStackError } from "../../openstack/errors.ts";
-import type { Outcome, Step } from "../context.ts";
+import { messageOf, type Outcome, type Step } from "../context.ts";
 import { failedOutcome } from "../failure.ts";
 import { cloudOf, ownerOf, placeOf } from "../openstack_owner.ts";
 
