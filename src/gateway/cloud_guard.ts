@@ -1,6 +1,6 @@
 // A gateway needs its cloud Secret to clean up after itself: the Secret stays, held by a finalizer, until the last
 // gateway that names it is gone. Otherwise the deletion of a namespace could never finish.
-import { GATEWAYS, GROUP, type IPsecGateway } from "../api/ipsec_gateway.ts";
+import { CLEANUP_FINALIZER, GATEWAYS, GROUP, type IPsecGateway } from "../api/ipsec_gateway.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { isConflict, isNotFound } from "../kube/errors.ts";
 import { SECRETS } from "../kube/kinds.ts";
@@ -31,7 +31,8 @@ export async function releaseCloudSecret({ kube, gateway, signal }: Call): Promi
   if (name === undefined) return;
   const { items } = await list(kube, GATEWAYS, { namespace: gateway.metadata.namespace, signal });
   const others = items.some((other) =>
-    other.metadata.uid !== gateway.metadata.uid && other.spec.openstack?.cloudSecretRef?.name === name
+    other.metadata.uid !== gateway.metadata.uid && other.spec.openstack?.cloudSecretRef?.name === name &&
+    !isCleaned(other)
   );
   if (others) return;
   await change(
@@ -39,6 +40,11 @@ export async function releaseCloudSecret({ kube, gateway, signal }: Call): Promi
     (finalizers) =>
       finalizers.includes(FINALIZER) ? finalizers.filter((one) => one !== FINALIZER) : undefined,
   );
+}
+
+/** Whether it is only held by somebody else any more, for instance by a deletion in the foreground. */
+function isCleaned({ metadata }: IPsecGateway): boolean {
+  return metadata.deletionTimestamp !== undefined && !metadata.finalizers?.includes(CLEANUP_FINALIZER);
 }
 
 async function change(

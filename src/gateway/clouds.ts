@@ -34,13 +34,15 @@ interface CloudsOptions {
   readonly kube: KubeClient;
   readonly openstack: GatewayOptions["openstack"];
   readonly onRequest?: (seen: SeenRequest) => void;
+  /** Milliseconds since the epoch. */
+  readonly now?: () => number;
 }
 
 /** Clients not asked for during this time are closed, in milliseconds. */
 const IDLE_MS = 3_600_000;
 
 /** The clients of all gateways. */
-export function createClouds({ kube, openstack, onRequest }: CloudsOptions): Clouds {
+export function createClouds({ kube, openstack, onRequest, now = Date.now }: CloudsOptions): Clouds {
   const clients = new Map<string, { client: OpenStackClient; usedAt: number }>();
 
   async function fromSecret(gateway: IPsecGateway, secretName: string, signal: AbortSignal): Promise<Cloud> {
@@ -54,7 +56,10 @@ export function createClouds({ kube, openstack, onRequest }: CloudsOptions): Clo
     }
     const text = decode(secret.data?.["clouds.yaml"]);
     if (text === undefined) {
-      throw new CredentialsError("CloudCredentialsInvalid", `Cannot use ${where}: it has no key clouds.yaml`);
+      throw new CredentialsError(
+        "CloudCredentialsInvalid",
+        `Cannot use ${where}: it has no key clouds.yaml: put the file there`,
+      );
     }
     const caCert = decode(secret.data?.["cacert"]);
     return parsed(text, where, gateway.spec.openstack?.cloud, caCert);
@@ -99,9 +104,9 @@ export function createClouds({ kube, openstack, onRequest }: CloudsOptions): Clo
     }
   }
 
-  async function closeIdle(now: number): Promise<void> {
+  async function closeIdle(at: number): Promise<void> {
     for (const [key, { client, usedAt }] of clients) {
-      if (now - usedAt < IDLE_MS) continue;
+      if (at - usedAt < IDLE_MS) continue;
       clients.delete(key);
       await client[Symbol.asyncDispose]();
     }
@@ -114,11 +119,11 @@ export function createClouds({ kube, openstack, onRequest }: CloudsOptions): Clo
         ? await fromFile(gateway)
         : await fromSecret(gateway, secretName, signal);
       const key = await fingerprint(cloud);
-      const now = Date.now();
+      const usedAt = now();
       const kept = clients.get(key);
       const client = kept?.client ?? new OpenStackClient(cloud, onRequest ? { onRequest } : {});
-      clients.set(key, { client, usedAt: now });
-      await closeIdle(now);
+      clients.set(key, { client, usedAt });
+      await closeIdle(usedAt);
       return client;
     },
     async [Symbol.asyncDispose]() {
