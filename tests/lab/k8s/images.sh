@@ -14,11 +14,11 @@ stamp=$K8S/stamps/images-$(cat "$here/images.sh" "$here/../rootfs.sh" "$here/mki
 
 mkdir "$work/pause"
 cp "$K8S/bin/pause" "$work/pause/pause"
-"$here/mkimage.py" "$K8S/images/pause.tar" registry.k8s.io/pause:3.10.1 "$work/pause" --entrypoint '["/pause"]'
+"$here/mkimage.py" "$K8S/images/pause.tar" localhost/pause:1 "$work/pause" --entrypoint '["/pause"]'
 
 rootfs_new "$work/busybox"
 rootfs_busybox "$work/busybox"
-"$here/mkimage.py" "$K8S/images/busybox.tar" docker.io/library/busybox:1.35.0 "$work/busybox" --cmd '["sh"]'
+"$here/mkimage.py" "$K8S/images/busybox.tar" localhost/busybox:1 "$work/busybox" --cmd '["sh"]'
 
 toolbox=$work/toolbox
 rootfs_new "$toolbox"

@@ -28,7 +28,7 @@ oom_score = 0
 [grpc]
   address = "/run/containerd/containerd.sock"
 [plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "registry.k8s.io/pause:3.10.1"
+  sandbox_image = "localhost/pause:1"
   restrict_oom_score_adj = true
   disable_apparmor = true
   tolerate_missing_hugetlb_controller = true
