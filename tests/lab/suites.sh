@@ -93,7 +93,7 @@ run_lanes() {
       wait $openstack || true
     fi
   fi
-  wait $free || true
+  wait $free "$KUBERNETES_PREPARED" || true
 }
 
 # stop_early: what is left to do when the run is interrupted.
