@@ -15,6 +15,7 @@ import { CONFIG_MAPS, DEPLOYMENTS, type Node, NODES, SERVICES } from "../kube/ki
 import { get } from "../kube/objects.ts";
 import { createQueue, type QueueMetrics } from "../kube/queue.ts";
 import { keyOf, type KubeObject, type Resource, splitKey } from "../kube/resource.ts";
+import { type Clock, systemClock } from "../process/clock.ts";
 import type { Log } from "../process/log.ts";
 import { cleanup } from "./cleanup.ts";
 import type { Clouds } from "./clouds.ts";
@@ -38,7 +39,7 @@ export interface GatewayControllerOptions {
   readonly watchNamespaces?: readonly string[];
   readonly workers?: number;
   readonly queueMetrics?: QueueMetrics;
-  readonly now?: () => Date;
+  readonly clock?: Clock;
   readonly random?: () => number;
 }
 
@@ -60,11 +61,14 @@ const OBJECTS_SETTLE_MS = 1_000;
 /** Starts the caches at once; `run()` then does the work, on the leader only. */
 export function createGatewayController(setup: GatewayControllerOptions): GatewayController {
   const { kube, log, events, watchNamespaces: namespaces } = setup;
-  const now = setup.now ?? (() => new Date());
+  const clock = setup.clock ?? systemClock;
+  const now = () => clock.date();
   const random = setup.random ?? Math.random;
   const queue = createQueue({
     name: "ipsecgateway",
     log,
+    clock,
+    random,
     ...(setup.queueMetrics ? { metrics: setup.queueMetrics } : {}),
   });
   const cacheOptions = { namespaces, log };
@@ -83,6 +87,8 @@ export function createGatewayController(setup: GatewayControllerOptions): Gatewa
   /** Gateways that want all their steps now, not only a fresh summary; and when the others' turn comes. */
   const wantFull = new Set<string>();
   const dueAt = new Map<string, number>();
+  /** When the objects of a gateway that have changed are looked at: an agent's report in between is not that. */
+  const settledAt = new Map<string, number>();
   /** What the cleanup of a gateway was last said to wait for, by uid. */
   const waits = new Map<string, string>();
 
@@ -112,7 +118,7 @@ export function createGatewayController(setup: GatewayControllerOptions): Gatewa
       ) {
         // A pod that becomes ready changes its Deployment several times in a row.
         const key = `${object.metadata?.namespace}/${owner.name}`;
-        wantFull.add(key);
+        if (!settledAt.has(key)) settledAt.set(key, now().getTime() + OBJECTS_SETTLE_MS);
         queue.addAfter(key, OBJECTS_SETTLE_MS);
       }
     });
@@ -143,17 +149,24 @@ export function createGatewayController(setup: GatewayControllerOptions): Gatewa
     log,
   };
 
+  function nextFull(key: string): number {
+    return Math.min(dueAt.get(key) ?? 0, settledAt.get(key) ?? Infinity);
+  }
+
   async function reconcile(key: string, signal: AbortSignal) {
     const { namespace, name } = splitKey(key);
-    const due = wantFull.delete(key) || now().getTime() >= (dueAt.get(key) ?? 0) - TIMER_SLACK_MS;
+    const due = wantFull.delete(key) || now().getTime() >= nextFull(key) - TIMER_SLACK_MS;
     // The object itself, not the cache's: what was written a moment ago has to be seen.
     const gateway = await get(kube, GATEWAYS, { namespace, name, signal });
     if (!gateway) {
       dueAt.delete(key);
+      settledAt.delete(key);
       return;
     }
     // An edit may be here before the watch tells of it, and must not be called observed by a mere summary.
     const full = due || gateway.metadata.generation !== gateway.status?.observedGeneration;
+    // What changes from here on wants another round.
+    if (full) settledAt.delete(key);
     const own: GatewayDeps = { ...deps, log: log.with({ kind: GATEWAYS.kind, namespace, name }) };
     try {
       if (gateway.metadata.deletionTimestamp) return await clean(own, gateway, signal);
@@ -183,7 +196,7 @@ export function createGatewayController(setup: GatewayControllerOptions): Gatewa
   async function refresh(own: GatewayDeps, gateway: IPsecGateway, signal: AbortSignal) {
     const conditions = (gateway.status?.conditions ?? []) as readonly Condition[];
     await writeStatus(own, gateway, { facts: {}, conditions, signal });
-    return { requeueAfterMs: Math.max(0, (dueAt.get(keyOf(gateway)) ?? 0) - now().getTime()) };
+    return { requeueAfterMs: Math.max(0, nextFull(keyOf(gateway)) - now().getTime()) };
   }
 
   async function clean(own: GatewayDeps, gateway: IPsecGateway, signal: AbortSignal) {
