@@ -96,13 +96,7 @@ function containers(input: DeploymentInput): Container[] {
       ...policy,
       args: ["gateway", `--interval=${input.agentIntervalSeconds}s`],
       env: [
-        { name: "GATEWAY_NAME", value: gateway.metadata.name ?? "" },
-        { name: "NODE_NAME", valueFrom: { fieldRef: { apiVersion: "v1", fieldPath: "spec.nodeName" } } },
         { name: "POD_NAME", valueFrom: { fieldRef: { apiVersion: "v1", fieldPath: "metadata.name" } } },
-        {
-          name: "POD_NAMESPACE",
-          valueFrom: { fieldRef: { apiVersion: "v1", fieldPath: "metadata.namespace" } },
-        },
       ],
       ports: [{ name: "metrics", containerPort: 9903, protocol: "TCP" }],
       livenessProbe: {
@@ -120,7 +114,7 @@ function containers(input: DeploymentInput): Container[] {
     container("init-nat", images.strongswan, ["NET_ADMIN"], {
       ...policy,
       command: ["/usr/local/sbin/nat-apply"],
-      volumeMounts: [{ name: "nat", mountPath: "/etc/nat", readOnly: true }, RUN],
+      volumeMounts: [{ name: "nat", mountPath: "/etc/nat", readOnly: true }, { ...RUN, readOnly: true }],
     }),
   ];
 }
