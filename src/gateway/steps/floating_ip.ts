@@ -46,7 +46,8 @@ export const floatingIP: Step = {
         };
       }
       const foreign = result.kind !== "notFound" && result.portID !== "" && result.portID !== facts.port?.id;
-      if (foreign || result.kind === "notFound") {
+      const had = result.kind !== "notFound" && gateway.status?.floatingIP?.id === result.id;
+      if (foreign || had || result.kind === "notFound") {
         facts.floatingIPLost = true;
         facts.awaitingFloatingIP = result.kind === "elsewhere" && pinnedAddress !== undefined;
         // A gateway whose address has moved would go on by the router's own address, and its peer would follow it.

@@ -54,6 +54,27 @@ Deno.test("floatingIP scales to 0 when another gateway has pinned the address an
   assert.equal(pinned(world).port_id, "others-port");
 });
 
+Deno.test("floatingIP scales to 0 when another gateway has pinned its address and it is on no port", async () => {
+  await using world = startWorld();
+  await world.run(pinning);
+  Object.assign(pinned(world), { port_id: null, tags: [pinnedTag(otherGateway("other"))] });
+  await world.reconcile();
+  assert.equal(world.replicas(), 0);
+  assert.equal(world.gateway().status?.floatingIP, undefined);
+});
+
+Deno.test("floatingIP leaves a gateway running that wants an address which another has pinned and not in use", async () => {
+  await using world = startWorld();
+  await world.run();
+  const before = world.gateway().status?.floatingIP;
+  Object.assign(pinned(world), { tags: [pinnedTag(otherGateway("other"))] });
+  world.edit({ endpoint: { floatingIP: PINNED } });
+  await world.reconcile();
+  assert.equal(world.condition("FIPAttached"), "False/EnsureFIPFailed");
+  assert.equal(world.replicas(), 1);
+  assert.deepEqual(world.gateway().status?.floatingIP, before);
+});
+
 Deno.test("floatingIP scales to 0 when the pinned address does not exist any more", async () => {
   await using world = startWorld();
   await world.run(pinning);
