@@ -1,15 +1,16 @@
 import assert from "node:assert/strict";
 import { CLEANUP_FINALIZER, type IPsecGateway } from "../api/ipsec_gateway.ts";
 import { createKubeClient } from "../kube/client.ts";
+import { DEPLOYMENTS, PODS } from "../kube/kinds.ts";
 import { type LoopbackApiServer, startLoopbackApiServer, statusAnswer } from "../kube/loopback_apiserver.ts";
 import { startCloudDouble } from "../openstack/cloud_double.ts";
 import { silentLog } from "../process/log.ts";
 import { cleanup, reachedOpenStack } from "./cleanup.ts";
 import { createClouds } from "./clouds.ts";
 import type { GatewayContext } from "./context.ts";
+import { floatingIP, gatewayOptions, node, PINNED, startWorld } from "./context_builder.ts";
 import { gateway } from "./gateway_builder.ts";
 import { ownerTag } from "./names.ts";
-import type { GatewayOptions } from "./options.ts";
 
 Deno.test("reachedOpenStack() says no when a gateway was never given a service CIDR", () => {
   assert.equal(reachedOpenStack({ gateway: gateway() }), false);
@@ -48,16 +49,7 @@ function deleting(api: LoopbackApiServer, clouds: Record<string, unknown>): void
   api.put(SECRETS, secret);
 }
 
-const options: GatewayOptions = {
-  serviceCIDRPool: [],
-  images: { strongswan: "s", statusAgent: "a" },
-  allowImageOverride: false,
-  dataPlane: "auto",
-  renderAhead: true,
-  agentIntervalSeconds: 15,
-  nodeGraceMs: 60_000,
-  openstack: { allowedNetworkIDs: [], allowedFloatingIPs: [], allowedRoutedCIDRs: [] },
-};
+const options = gatewayOptions();
 
 /** A round on what the API server has now. */
 function contextOf(
@@ -117,4 +109,62 @@ Deno.test("cleanup() does not let go of a gateway whose credentials are gone and
   using kube = createKubeClient(api.connection);
   await using clouds = createClouds({ kube, openstack: options.openstack });
   await assert.rejects(cleanup(contextOf(api, { kube, clouds })), /Cannot find Secret tenant\/cloud/);
+});
+
+Deno.test("cleanup() waits for the pod, and leaves everything of OpenStack until it has ended", async () => {
+  await using world = startWorld();
+  await world.run();
+  world.remove();
+  const calls = world.double.calls.length;
+  assert.deepEqual(await cleanup(world.context()), {
+    kind: "waiting",
+    for: "pods gw-pod of IPsecGateway tenant/gw to end",
+    pollMs: 2_000,
+  });
+  assert.equal(world.read(DEPLOYMENTS, "gw"), undefined);
+  assert.equal(world.double.calls.length, calls);
+});
+
+Deno.test("cleanup() detaches before the floating IP is let go when the pod is on a lost node, then deletes the pod", async () => {
+  await using world = startWorld();
+  await world.run(gateway({ endpoint: { floatingIP: PINNED } }));
+  world.nodes = [node("node-1", { notReadyMs: 61_000 })];
+  world.remove();
+  world.double.detachReads = 2;
+  const port = world.item("ports", ({ id }) => id !== "R-port");
+  const waiting = await cleanup(world.context());
+  assert.equal(waiting.kind === "waiting" && waiting.for.includes("still attached to server A"), true);
+  assert.equal(world.item("floatingips").port_id, port.id);
+  assert.ok(world.read(PODS, "gw-pod"));
+
+  let cleaned = await cleanup(world.context());
+  for (let round = 0; cleaned.kind !== "gone" && round < 5; round++) cleaned = await cleanup(world.context());
+  assert.deepEqual(cleaned, { kind: "gone" });
+  assert.equal(world.read(PODS, "gw-pod"), undefined);
+  assert.deepEqual(world.items("ports").map(({ id }) => id), ["R-port"]);
+  // The customer's address stays, without our mark.
+  const { port_id, tags } = world.item("floatingips");
+  assert.deepEqual({ port_id, tags }, { port_id: null, tags: floatingIP("pinned", PINNED).tags });
+});
+
+Deno.test("cleanup() does not take a pod for lost whose node has been NotReady for a moment only", async () => {
+  await using world = startWorld();
+  await world.run();
+  world.nodes = [node("node-1", { notReadyMs: 1_000 })];
+  world.remove();
+  assert.equal((await cleanup(world.context())).kind, "waiting");
+  assert.equal(world.item("ports", ({ id }) => id !== "R-port").device_id, "A");
+});
+
+Deno.test("cleanup() leaves a foreign Deployment of the gateway's name", async () => {
+  await using world = startWorld();
+  const labels = { app: "shop" };
+  world.write(DEPLOYMENTS, {
+    metadata: { name: "gw", labels },
+    spec: { selector: { matchLabels: labels }, template: {} },
+  });
+  world.put(gateway({}, { metadata: { finalizers: [CLEANUP_FINALIZER] } }));
+  world.remove();
+  assert.deepEqual(await cleanup(world.context()), { kind: "gone" });
+  assert.ok(world.read(DEPLOYMENTS, "gw"));
 });
