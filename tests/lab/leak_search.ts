@@ -26,7 +26,7 @@ function base64Core(secret: Uint8Array, offset: number): string {
 }
 
 /**
- * The forms of a secret: its bytes, as a JSON string has them, base64 and base64url at any place of a longer one, hex,
+ * The forms of a secret: its bytes, also as a JSON string has them, base64 and base64url at any place of a longer one, hex,
  * and percent-encoded. `latin1` texts are searched.
  *
  * @throws RangeError for a secret under 16 bytes: it would be found by chance
@@ -36,25 +36,29 @@ export function formsOf(secret: string): Form[] {
   if (bytes.length < 16) {
     throw new RangeError(`Cannot search for a secret of ${bytes.length} bytes: it needs 16`);
   }
-  const raw = latin1(bytes);
-  const json = latin1(new TextEncoder().encode(JSON.stringify(secret).slice(1, -1)));
-  const base64 = [0, 1, 2].map((offset) => base64Core(bytes, offset));
+  // A secret inside of a JSON text is escaped there, and that text may be encoded as a whole.
+  const json = new TextEncoder().encode(JSON.stringify(secret).slice(1, -1));
+  const both = [bytes, json];
+  const raw = both.map(latin1);
+  const base64 = both.flatMap((each) => [0, 1, 2].map((offset) => base64Core(each, offset)));
   const base64url = base64.map((text) => text.replaceAll("+", "-").replaceAll("/", "_"));
-  const pairs = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0"));
-  const hex = ["", " ", ":", "\\x"].map((between) => pairs.join(between));
-  const url = [encodeURIComponent(secret), String(new URLSearchParams({ s: secret })).slice(2)].map((text) =>
-    text.toLowerCase()
-  );
-  const percents = pairs.map((pair) => `%${pair}`).join("");
+  const pairs = both.map((each) => Array.from(each, (byte) => byte.toString(16).padStart(2, "0")));
+  const hex = ["", " ", ":", "\\x"].flatMap((between) => pairs.map((each) => each.join(between)));
+  const texts = both.map((each) => new TextDecoder().decode(each));
+  const url = texts.flatMap((
+    text,
+  ) => [encodeURIComponent(text), String(new URLSearchParams({ s: text })).slice(2)])
+    .map((text) => text.toLowerCase());
+  const percents = pairs.map((each) => each.map((pair) => `%${pair}`).join(""));
   const any = (needles: readonly string[]) => (text: string) =>
     needles.some((needle) => text.includes(needle));
   const anyLower = (needles: readonly string[]) => (_: string, lower: string) =>
     needles.some((needle) => lower.includes(needle));
   return [
-    { name: "raw", find: any([raw, json]) },
+    { name: "raw", find: any(raw) },
     { name: "base64", find: any([...base64, ...base64url]) },
     { name: "hex", find: anyLower(hex) },
-    { name: "url", find: anyLower([...url, percents]) },
+    { name: "url", find: anyLower([...url, ...percents]) },
   ];
 }
 

@@ -21,6 +21,14 @@ Deno.test("formsIn() finds a secret in base64 at any place of a longer text", ()
   }
 });
 
+Deno.test("formsIn() finds a secret in a JSON text that is encoded as a whole", () => {
+  const json = text(JSON.stringify({ key: SECRET }));
+  const hex = Array.from(json, (char) => char.charCodeAt(0).toString(16).padStart(2, "0")).join("");
+  assert.deepEqual(formsIn(btoa(json), forms), ["base64"]);
+  assert.deepEqual(formsIn(hex, forms), ["hex"]);
+  assert.deepEqual(formsIn(encodeURIComponent(JSON.stringify({ key: SECRET })), forms), ["url"]);
+});
+
 Deno.test("formsIn() finds a secret in hex, in either case", () => {
   const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0"));
   for (const whole of [hex.join(""), hex.join("").toUpperCase(), hex.join(":"), hex.join(" ")]) {
