@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The product's three images, packed without a registry from dist/ and the distribution's packages on this machine, and
+# The product's three images, packed without a registry from dist/ (compiled first where that is older than the tree) and the distribution's packages on this machine, and
 # imported into every running node. Only what changed is packed and imported again.
 #   images.sh            packs and imports
 #   images.sh --no-import
@@ -91,9 +91,8 @@ import() {
   done
 }
 
-for executable in controller status-agent; do
-  [ -x "$REPO/dist/$executable" ] || { echo "Cannot pack $executable: there is no dist/$executable; run deno task compile" >&2 && exit 1; }
-done
+# the images go together with the tree: an older agent would not do what the newer scripts wait for
+(cd "$REPO" && deno run -A --quiet tests/lab/compile.ts)
 fresh controller "$REPO/dist/controller" || pack_controller
 fresh status-agent "$REPO/dist/status-agent" || pack_status_agent
 fresh strongswan "$REPO"/charts/images/strongswan/{charon-supervisor,nat-apply} || pack_strongswan
