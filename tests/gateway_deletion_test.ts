@@ -185,7 +185,7 @@ Deno.test("a namespace with four gateways and their cloud Secret can be deleted 
 
   await kubectl(["delete", "namespace", own.namespace, "--timeout=150s"], { timeoutMs: 160_000 });
   for (const [index, gateway] of gateways.entries()) {
-    assert.deepEqual(await traces(gateway, before[index]), NONE, gateway.metadata.name);
+    assert.deepEqual(await traces(gateway, before[index]), NONE, gateway.metadata.name ?? "");
   }
 });
 
