@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The product's three images, packed without a registry from dist/ (compiled first where that is older than the tree) and the distribution's packages on this machine, and
-# imported into every running node. Only what changed is packed and imported again.
+# The product's three images, packed without a registry from dist/ (compiled first where that is older than the tree) and
+# the distribution's packages on this machine, and imported into every running node. Only what changed is done again.
 #   images.sh            packs and imports
 #   images.sh --no-import
 # They hold what the Dockerfiles in charts/images install. Only the lab's strongswan image has tcpdump beside that.
