@@ -3,8 +3,9 @@ import assert from "node:assert/strict";
 import { startCache } from "../src/kube/cache.ts";
 import { createKubeClient } from "../src/kube/client.ts";
 import { isExpired, KubeError } from "../src/kube/errors.ts";
-import { CONFIG_MAPS } from "../src/kube/kinds.ts";
+import { CONFIG_MAPS, NETWORK_ATTACHMENT_DEFINITIONS } from "../src/kube/kinds.ts";
 import { create, list, mergePatch, remove } from "../src/kube/objects.ts";
+import { pathOf } from "../src/kube/resource.ts";
 import { eventually } from "../src/process/eventually.ts";
 import { CLUSTER_SECONDS, map, relay, world } from "./kube_place.ts";
 
@@ -73,7 +74,9 @@ Deno.test("startCache() finds its way back after silence and after cuts, with co
 Deno.test("a watch from a version that is too old is seen as expired", async () => {
   await using at = await world();
   const { client, namespace } = at;
-  const watch = { method: "GET", path: "/api/v1/configmaps" } as const;
+  // Of a kind that was defined after the server's start: its watch cache never held a version this old. Whether that of
+  // a built-in kind does depends on the moment at which the server first listed it.
+  const watch = { method: "GET", path: pathOf(NETWORK_ATTACHMENT_DEFINITIONS) } as const;
   const expired = await (async () => {
     await using lines = await client.stream({ ...watch, query: { watch: true, resourceVersion: "1" } });
     for await (const line of lines) return JSON.parse(line);
