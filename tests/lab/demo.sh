@@ -11,7 +11,7 @@ demo() {
   step "images into the nodes" "$LAB/images.sh" || return 1
   deno run -A --quiet tests/lab/demo.ts || code=$?
   if [ $KEEP = 1 ]; then
-    say "It stays up. Set up your shell: export KUBECONFIG=$KUBECONFIG PATH=$K8S/bin-one:\$PATH   End it: ./run down"
+    say "It stays up. Set up your shell (kubectl, helm, deno): . tests/lab/env.sh; export KUBECONFIG PATH   End it: ./run down"
   else
     say "Taking it down again; ./run demo --keep leaves it up."
   fi

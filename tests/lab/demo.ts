@@ -94,7 +94,7 @@ async function traffic(exposure: string, cidr: string): Promise<void> {
 
 function howToLookFurther(): void {
   console.log(`
-How to look further, while it is up (./run demo --keep):
+How to look further, while it is up (./run demo --keep); first, in this directory: . tests/lab/env.sh; export KUBECONFIG PATH
   kubectl -n ${NAMESPACE} get ipsecgateway ${GATEWAY} -o yaml                                what the status says
   kubectl -n ${NAMESPACE} get events --field-selector involvedObject.name=${GATEWAY}        what happened
   kubectl -n ${NAMESPACE} exec deploy/${GATEWAY} -c strongswan -- swanctl --list-sas         what strongSwan says
